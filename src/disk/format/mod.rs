@@ -1,0 +1,1 @@
+//! The format of what lies on a drive: pure.

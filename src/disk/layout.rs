@@ -1,0 +1,1 @@
+//! Names and folders on a drive: pure.

@@ -1,0 +1,53 @@
+//! The invariants: one file each, pure, *Verified / Not verified* at its head.
+//!
+//! A checker gets facts ([`Witnesses`]) and answers with a [`Judgement`]. It has no clock, file,
+//! socket or dice and knows no protocol code; `audit` and `workload` have gathered what it sees.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// What is decided about a claim, from best to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It held, and there was something to hold.
+    Pass,
+    /// Nobody can tell from this run.
+    Undecided,
+    /// A promise was broken.
+    Fail,
+}
+
+/// What one invariant found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judgement {
+    /// The invariant, as scenarios spell it.
+    pub invariant: String,
+    /// The worst of its findings; undecided when nothing was examined.
+    pub verdict: Verdict,
+    /// How many things (operations, versions, keys, as the invariant counts) it looked at.
+    pub examined: u64,
+    /// How many losses were excused as beyond tolerance.
+    pub excused: u64,
+    /// What it found; empty for a pass.
+    pub findings: Vec<Finding>,
+}
+
+/// One broken promise, or one reason why nobody can tell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// A stable name for this kind of finding, for `expect: fails`.
+    pub kind: String,
+    /// Fail or undecided.
+    pub verdict: Verdict,
+    /// `bucket/key`, when it is about one.
+    pub target: Option<String>,
+    /// What was promised and what was seen, one or two sentences.
+    pub message: String,
+    /// The shortest list of operations that explains it.
+    pub operations: Vec<u64>,
+    /// Files and offsets that show it: `census.json`, `history.jsonl:LINE`, `drive: path @ offset`.
+    pub evidence: Vec<String>,
+}

@@ -1,0 +1,336 @@
+//! The faults a scenario can name: `inject: { kill: { node: 0, at: put.meta_renamed } }`.
+//!
+//! Every fault has the same four optional triggers. Without one it strikes at its step. With one it
+//! is armed there and strikes in the background of later steps, in the order armed; `settle` waits
+//! for it. What is named but never struck makes the run undecided.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::protocol::crash_point::CrashPoint;
+
+/// When a fault strikes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// At this crash point.
+    pub at: Option<CrashPoint>,
+    /// At the n-th passing of `at`, from 1.
+    pub nth: Option<u32>,
+    /// After so many operations of the load have ended, counted from when it was armed.
+    pub after_operations: Option<u64>,
+    /// So long after it was armed.
+    pub after_ms: Option<u64>,
+}
+
+/// Declares a fault's fields together with the triggers that all of them have.
+macro_rules! fault_fields {
+    ($(#[doc = $doc:literal])+ $name:ident { $($(#[$meta:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$meta])* pub $field: $type,)*
+            /// At this crash point.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub at: Option<CrashPoint>,
+            /// At the n-th passing of `at`, from 1.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub nth: Option<u32>,
+            /// After so many operations of the load have ended.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub after_operations: Option<u64>,
+            /// So long after it was armed, in milliseconds.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub after_ms: Option<u64>,
+        }
+
+        impl $name {
+            /// When it strikes.
+            pub fn trigger(&self) -> Trigger {
+                Trigger {
+                    at: self.at,
+                    nth: self.nth,
+                    after_operations: self.after_operations,
+                    after_ms: self.after_ms,
+                }
+            }
+        }
+    };
+}
+
+fault_fields! {
+    /// Every process of one node dies (SIGKILL). Loses nothing that was written.
+    Kill {
+        /// The node.
+        node: usize,
+    }
+}
+fault_fields! {
+    /// One node is frozen and goes on later, as if nothing had happened.
+    Pause {
+        /// The node.
+        node: usize,
+        /// For how long.
+        for_ms: u64,
+    }
+}
+fault_fields! {
+    /// Every process of one node dies and its drives are mounted anew, as after a restart of the machine.
+    VmRestart {
+        /// The node.
+        node: usize,
+        /// Whether every drive comes back under another identity.
+        mounts: Mounts,
+        /// In which order the drives come back on their loop devices.
+        #[serde(default)]
+        order: DriveOrder,
+    }
+}
+fault_fields! {
+    /// Nodes lose power: the page cache and the uncommitted journal of their drives are gone.
+    PowerCut {
+        /// The nodes, all at once.
+        nodes: Nodes,
+    }
+}
+fault_fields! {
+    /// Drives of one node are taken out and blank ones put in their place.
+    ReplaceDrive {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// Drives of one node vanish while it runs; what they had not flushed is lost.
+    PullDrive {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// Pulled drives come back as they were when they vanished.
+    ReturnDrive {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// File systems of drives turn read-only under the running node.
+    ReadOnly {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// Drives have no space left.
+    FillDrive {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// Reads of drives fail with an I/O error.
+    FailReads {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// Writes to drives hang until healed.
+    HangWrites {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// One node starts while mounts of drives are missing: the bare directories are there.
+    MissingMount {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// Bytes of a drive change without an error. The node is stopped while they are changed.
+    BitRot {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+        /// Which bytes.
+        target: RotTarget,
+        /// How many files, at least 1.
+        #[serde(default = "one")]
+        files: usize,
+    }
+}
+fault_fields! {
+    /// Two shards that verify are exchanged: on one drive, between two objects of the same size.
+    SwapShards {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+    }
+}
+fault_fields! {
+    /// A request takes effect and its answer never reaches the client.
+    LostReply {
+        /// The node whose answer is lost.
+        node: usize,
+        /// Which requests.
+        request: RequestKind,
+        /// How many of them, at least 1.
+        #[serde(default = "one")]
+        count: usize,
+    }
+}
+fault_fields! {
+    /// A request reaches the node only in part; then the connection ends.
+    HalfRequest {
+        /// The node.
+        node: usize,
+        /// Which requests.
+        request: RequestKind,
+        /// How many of them, at least 1.
+        #[serde(default = "one")]
+        count: usize,
+    }
+}
+fault_fields! {
+    /// Nodes cannot reach each other; clients still reach all.
+    Partition {
+        /// Senders.
+        from: Vec<usize>,
+        /// Receivers.
+        to: Vec<usize>,
+        /// Whether only `from` to `to` is cut, and answers and requests the other way still pass.
+        #[serde(default)]
+        one_way: bool,
+    }
+}
+fault_fields! {
+    /// Everything sent from some nodes to others takes longer.
+    Delay {
+        /// Senders.
+        from: Vec<usize>,
+        /// Receivers.
+        to: Vec<usize>,
+        /// By how much, each way.
+        by_ms: u64,
+    }
+}
+fault_fields! {
+    /// A node accepts connections from its peers and never answers them.
+    HangPeer {
+        /// The node.
+        node: usize,
+    }
+}
+
+/// Serde's default for counts.
+fn one() -> usize {
+    1
+}
+
+/// Whether mounts keep their identity over a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mounts {
+    /// Every drive comes back under another loop number and mount id.
+    Changed,
+    /// The mounts stay.
+    Same,
+}
+
+/// In which order drives come back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriveOrder {
+    /// As before.
+    #[default]
+    Kept,
+    /// The first two exchange their loop numbers.
+    Exchanged,
+    /// All in reverse.
+    Reversed,
+}
+
+/// Some nodes or all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nodes {
+    /// Every node.
+    All,
+    /// These.
+    These(Vec<usize>),
+}
+
+/// Which bytes rot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RotTarget {
+    /// A part file.
+    Part,
+    /// An inline value.
+    Inline,
+    /// The metadata block of an xl.meta.
+    XlMeta,
+    /// The drive's format.json.
+    Format,
+}
+
+/// Which requests a fault of the network is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// PUT of an object.
+    Put,
+    /// DELETE of an object or version.
+    Delete,
+    /// CompleteMultipartUpload.
+    CompleteUpload,
+    /// Anything.
+    Any,
+}
+
+/// One fault, under the name by which scenarios call it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each variant is documented at the type it holds")]
+pub enum Fault {
+    Kill(Kill),
+    Pause(Pause),
+    VmRestart(VmRestart),
+    PowerCut(PowerCut),
+    ReplaceDrive(ReplaceDrive),
+    PullDrive(PullDrive),
+    ReturnDrive(ReturnDrive),
+    ReadOnly(ReadOnly),
+    FillDrive(FillDrive),
+    FailReads(FailReads),
+    HangWrites(HangWrites),
+    MissingMount(MissingMount),
+    BitRot(BitRot),
+    SwapShards(SwapShards),
+    LostReply(LostReply),
+    HalfRequest(HalfRequest),
+    Partition(Partition),
+    Delay(Delay),
+    HangPeer(HangPeer),
+}

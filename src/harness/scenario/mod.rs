@@ -1,0 +1,3 @@
+//! Scenarios: as typed (`parse`), as meant (`plan`). Pure: no clock, file or socket.
+
+pub mod fault;

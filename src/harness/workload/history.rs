@@ -1,0 +1,314 @@
+//! The history: what clients asked, what they were told, and what was done to the cluster meanwhile.
+//!
+//! One JSON object a line in `history.jsonl`, written as it happens; a torn tail costs one entry.
+//! Entries stand in the one order in which the recording task saw them: `seq` is that order and
+//! `at_us` its clock, so two operations overlap unless one's `Ended` precedes the other's `Invoked`.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::value::Digest;
+use crate::value::ObjectKey;
+use crate::value::VersionId;
+
+/// The format of a history file.
+pub const HISTORY_FORMAT: u32 = 1;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Position in the file, from 0, without gaps.
+    pub seq: u64,
+    /// Microseconds of the monotonic clock since the run began.
+    pub at_us: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The first entry of every history.
+    Header {
+        /// [`HISTORY_FORMAT`].
+        format: u32,
+        /// The case, as the report names it.
+        case: String,
+        /// The seed of the run.
+        seed: u64,
+    },
+    /// The run enters a step of its scenario, or a phase around them (`provision`, `final_reads`, …).
+    Phase {
+        /// Its name.
+        name: String,
+    },
+    /// A client is about to send a request.
+    Invoked(Operation),
+    /// A client knows, or gives up knowing, how its request ended.
+    Ended(Ending),
+    /// A fault changes its state.
+    Fault(FaultEvent),
+    /// Requests begun before this entry can no longer be held by what it names.
+    Fence(Fence),
+    /// A node changed its state, as the harness saw it from outside.
+    Node {
+        /// Which node.
+        node: usize,
+        /// What it did.
+        state: NodeState,
+    },
+}
+
+/// A request, as the client meant it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// Unique in the run; contents are derived from it.
+    pub op: u64,
+    /// The client (lane) that sends it; one request at a time each.
+    pub client: u32,
+    /// The node it is sent to.
+    pub node: usize,
+    /// What it is about; for bucket operations the key is empty.
+    pub target: ObjectKey,
+    /// What it asks.
+    pub action: Action,
+}
+
+/// What a request asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Create the bucket.
+    CreateBucket,
+    /// Delete the bucket.
+    DeleteBucket,
+    /// Set the bucket's versioning.
+    SetVersioning {
+        /// `true` for Enabled, `false` for Suspended.
+        enabled: bool,
+    },
+    /// Write the key, in one request.
+    Put {
+        /// SHA-256 of the body.
+        digest: Digest,
+        /// Length of the body in bytes.
+        size: u64,
+        /// The precondition sent along.
+        condition: Condition,
+    },
+    /// Write the key with another object's contents.
+    Copy {
+        /// The source.
+        source: ObjectKey,
+        /// Its version; `None` for the latest.
+        version: Option<VersionId>,
+    },
+    /// Begin an upload. Changes nothing that a reader sees.
+    CreateUpload,
+    /// Store one part. Changes nothing that a reader sees.
+    PutPart {
+        /// The upload's id.
+        upload: String,
+        /// The part's number.
+        part: u32,
+        /// SHA-256 of the part.
+        digest: Digest,
+        /// Length of the part in bytes.
+        size: u64,
+    },
+    /// Turn an upload's parts into the key's contents: the write of a multipart object.
+    CompleteUpload {
+        /// The upload's id.
+        upload: String,
+        /// Numbers of the parts listed.
+        parts: Vec<u32>,
+        /// SHA-256 of the whole contents.
+        digest: Digest,
+        /// Length of the whole contents in bytes.
+        size: u64,
+        /// The precondition sent along.
+        condition: Condition,
+    },
+    /// Give an upload up.
+    AbortUpload {
+        /// The upload's id.
+        upload: String,
+    },
+    /// Delete the key without naming a version, or one version.
+    Delete {
+        /// The version; `None` deletes as the bucket's state has it.
+        version: Option<VersionId>,
+    },
+    /// Read contents.
+    Get {
+        /// The version; `None` for the latest.
+        version: Option<VersionId>,
+        /// First and last byte, inclusive; `None` for all.
+        range: Option<(u64, u64)>,
+    },
+    /// Read a version's metadata.
+    Head {
+        /// The version; `None` for the latest.
+        version: Option<VersionId>,
+    },
+    /// List the latest objects of a bucket (ListObjectsV2), all pages.
+    List {
+        /// Only keys that begin so.
+        prefix: String,
+    },
+    /// List every version and marker of a bucket (ListObjectVersions), all pages.
+    ListVersions {
+        /// Only keys that begin so.
+        prefix: String,
+    },
+}
+
+/// A precondition of a write.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// None.
+    #[default]
+    Always,
+    /// `If-None-Match: *`: only if the key has no latest object.
+    IfAbsent,
+    /// `If-Match`: only if the latest object carries this ETag (without quotes).
+    IfMatch(String),
+}
+
+/// How a request ended for its client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ending {
+    /// The operation.
+    pub op: u64,
+    /// What the client may conclude.
+    pub outcome: Outcome,
+    /// Why, in words: the S3 error code, or how far the request got.
+    pub reason: String,
+    /// The HTTP status, if one arrived.
+    pub status: Option<u16>,
+    /// What an acknowledged write was told about itself.
+    pub version: Option<VersionId>,
+    /// ETag without quotes.
+    pub etag: Option<String>,
+    /// Whether the answer said that this is a delete marker.
+    pub delete_marker: bool,
+    /// What an acknowledged read saw.
+    pub seen: Option<Seen>,
+}
+
+/// What a client may conclude.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It took effect.
+    Acknowledged,
+    /// It took none, and never will.
+    Refused,
+    /// Nobody can tell: it may have, it may yet, it may never.
+    Ambiguous,
+}
+
+/// What an acknowledged read saw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen {
+    /// Contents (GET: digest and length of the bytes received; HEAD: without a digest).
+    Object {
+        /// SHA-256 of what was received; `None` for HEAD.
+        digest: Option<Digest>,
+        /// Received length for GET, announced length for HEAD.
+        size: u64,
+        /// For GET: the operation that wrote the first bytes, as derived from them; `None` when no operation could have.
+        written_by: Option<u64>,
+    },
+    /// The key, or the version, is not there (404), or its latest version is a marker.
+    Absent,
+    /// A listing, in the order received.
+    Listing(Vec<Listed>),
+}
+
+/// One line of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// The key.
+    pub key: String,
+    /// The version; `None` in ListObjectsV2.
+    pub version: Option<VersionId>,
+    /// Whether it is a delete marker.
+    pub delete_marker: bool,
+    /// Whether the server called it the latest.
+    pub latest: bool,
+    /// ETag without quotes; empty for a marker.
+    pub etag: String,
+    /// Length in bytes; 0 for a marker.
+    pub size: u64,
+}
+
+/// A fault changes its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultEvent {
+    /// Unique in the run, one per injection.
+    pub fault: u64,
+    /// Its name, as scenarios spell it.
+    pub name: String,
+    /// Which of its three facts this is.
+    pub phase: FaultPhase,
+    /// The nodes it concerns.
+    pub nodes: Vec<usize>,
+    /// The drives it concerns, as `node/slot`.
+    pub drives: Vec<String>,
+    /// The crash point at which it was injected, if any.
+    pub at: Option<String>,
+    /// What was measured, in words.
+    pub evidence: String,
+}
+
+/// The facts that every fault leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultPhase {
+    /// It was done, and seen to be done.
+    Injected,
+    /// Work went on while it lasted.
+    InForce,
+    /// It was undone, and seen to be undone.
+    Healed,
+    /// It could not be brought about on this machine or was not reached: the run is undecided.
+    NotReached,
+}
+
+/// What can no longer hold an old request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fence {
+    /// Every process of this node died, and its connections and proxies were emptied.
+    NodeRestarted {
+        /// The node.
+        node: usize,
+    },
+    /// Everything was settled with every drive present: no request begun before is still under way.
+    Settled,
+}
+
+/// What a node did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Its process was started.
+    Started,
+    /// `/health/ready` answered 200.
+    Ready,
+    /// Its process was ended, or ended by itself.
+    Dead,
+    /// Its process was stopped (SIGSTOP or cgroup freeze).
+    Paused,
+    /// Its process goes on.
+    Resumed,
+}

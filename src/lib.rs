@@ -1,0 +1,25 @@
+//! Firedrill rehearses disasters on S3-compatible object storage and decides from outside
+//! whether every promise to a client was kept.
+//!
+//! | box | what it is | may use |
+//! |---|---|---|
+//! | [`value`] | plain values that every box shares | nothing |
+//! | [`sigv4`] | AWS signature version 4, for both ends of a connection | nothing |
+//! | [`protocol`] | the rules: no I/O, clock, thread, randomness | `value` |
+//! | [`disk`] | bytes and flushes, synchronous | `protocol` |
+//! | [`node`] | the storage node: protocol and disk, served | `disk`, `protocol`, `sigv4` |
+//! | [`harness`] | everything outside the node | `disk::format`, `disk::layout`, the words of `protocol` |
+//! | [`cli`] | one file a subcommand | `harness`; `cli/node.rs` alone reaches `node` |
+//!
+//! `tests/architecture.rs` holds the directions. The way in is `main`, then `cli::<command>`,
+//! then `harness::runner::run`.
+
+pub mod cli;
+pub mod disk;
+pub mod harness;
+pub mod node;
+pub mod protocol;
+pub mod sigv4;
+pub mod sys;
+pub mod value;
+pub mod yaml;

@@ -1,0 +1,3 @@
+//! The `firedrill` binary.
+
+fn main() {}

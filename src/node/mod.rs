@@ -1,0 +1,6 @@
+//! THE STORAGE NODE: the protocols and the drives, served over S3, an admin interface and peer RPC.
+//!
+//! `seams` has the few traits across which the parts meet: a drive that is asked and answers, a
+//! lock that is held, a policy that a rehearsal may break.
+
+pub mod seams;

@@ -1,0 +1,107 @@
+//! The node's configuration file, `node.yaml`: written by an operator or by the testbed.
+//!
+//! Read through `yaml.rs`. Secrets never stand in it: it names the files that hold them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// One node of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Which of `nodes` this process is.
+    pub node: usize,
+    /// Where to listen, `address:port`; port 0 lets the kernel choose (the control descriptor tells which).
+    pub listen: String,
+    /// Every node in endpoint order; node i owns the drives `nodes[i].drives`.
+    pub nodes: Vec<NodeEntry>,
+    /// Drives of one erasure set; all drives together are a multiple of it.
+    pub set_drives: usize,
+    /// Parity shards of standard objects; by default as the format has it for `set_drives`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parity: Option<usize>,
+    /// What an acknowledgement promises after a loss of power.
+    #[serde(default)]
+    pub durability: Durability,
+    /// The file that holds the cluster secret (peer RPC).
+    pub cluster_secret_file: PathBuf,
+    /// Principals by access key.
+    pub principals: BTreeMap<String, Principal>,
+    /// Whether a drive root may be a plain directory. For tests on temporary directories only.
+    #[serde(default)]
+    pub allow_unmounted: bool,
+    /// Bounds and periods; every one has a default.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// One node, as its peers know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeEntry {
+    /// Where this node's peers reach it, `address:port`. Ignored for the node itself.
+    pub address: String,
+    /// Mount points of its drives in slot order; only the owner opens them.
+    pub drives: Vec<PathBuf>,
+}
+
+/// Who may do what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Principal {
+    /// The file that holds the secret key.
+    pub secret_file: PathBuf,
+    /// Actions, `*` for all.
+    pub actions: Vec<String>,
+}
+
+/// What an acknowledgement promises.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// It survives the loss of power on all nodes at once.
+    #[default]
+    Strict,
+    /// It survives the death of every process; shard files are flushed, names and metadata are not.
+    Relaxed,
+}
+
+/// Bounds and periods, in milliseconds unless the name says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// A drive that has not answered by then is suspect.
+    pub drive_deadline_ms: u64,
+    /// Requests waiting for one drive; the next is refused at once.
+    pub drive_queue_max: usize,
+    /// How often a suspect drive is probed.
+    pub probe_period_ms: u64,
+    /// A peer call that has not answered by then is ambiguous.
+    pub peer_deadline_ms: u64,
+    /// A lock that was not refreshed for so long is free again.
+    pub lock_lease_ms: u64,
+    /// How long a request waits for its lock.
+    pub lock_wait_ms: u64,
+    /// How often the queue of partial writes is worked through.
+    pub heal_period_ms: u64,
+    /// How long a version stays below quorum before healing may quarantine it, in seconds.
+    pub heal_grace_s: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            drive_deadline_ms: 5_000,
+            drive_queue_max: 256,
+            probe_period_ms: 1_000,
+            peer_deadline_ms: 6_000,
+            lock_lease_ms: 10_000,
+            lock_wait_ms: 10_000,
+            heal_period_ms: 1_000,
+            heal_grace_s: 24 * 3_600,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The named moments at which a rehearsal may hold or stop a node.
+//!
+//! Every durable step has a name. A production start arms none, and passing an unarmed point costs
+//! one branch. The names are part of the scenario format: they are never reused for another moment.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Declares the points once: variant, name as scenarios spell it, and what has happened by then.
+macro_rules! crash_points {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// One named moment.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub enum CrashPoint {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl CrashPoint {
+            /// Every point there is, in the order of its protocol's steps.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The name, as scenarios spell it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What has happened when a node is held here.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc,)+),)+ }
+            }
+        }
+    };
+}
+
+crash_points! {
+    /// A drive holds the staged shards of a PUT, not yet flushed.
+    PutShardsStaged = "put.shards_staged",
+    /// A drive has flushed the staged shards.
+    PutShardsSynced = "put.shards_synced",
+    /// A drive holds the new xl.meta in its staging folder, flushed.
+    PutMetaStaged = "put.meta_staged",
+    /// A drive has renamed the data directory into the key's directory.
+    PutDataRenamed = "put.data_renamed",
+    /// A drive has kept a copy of the xl.meta that is about to be replaced.
+    PutBackupWritten = "put.backup_written",
+    /// A drive has renamed the new xl.meta over the old one: its commit point.
+    PutMetaRenamed = "put.meta_renamed",
+    /// A drive has flushed the directories that name the new xl.meta.
+    PutDirectorySynced = "put.directory_synced",
+    /// The write reached its quorum; nothing was answered to the client yet.
+    PutBeforeAnswer = "put.before_answer",
+    /// A drive has kept a copy of the xl.meta that a delete is about to change.
+    DeleteBackupWritten = "delete.backup_written",
+    /// A drive has published the xl.meta that lacks the version or carries the marker.
+    DeleteMetaRenamed = "delete.meta_renamed",
+    /// The delete reached its quorum; nothing was answered to the client yet.
+    DeleteBeforeAnswer = "delete.before_answer",
+    /// The namespace lock of a conditional write is held and its condition was found true.
+    ConditionChecked = "condition.checked",
+    /// The parts of an upload were found whole; its commit is about to begin.
+    MultipartPartsChecked = "multipart.parts_checked",
+    /// A drive has committed a completed upload.
+    MultipartMetaRenamed = "multipart.meta_renamed",
+    /// The completed upload reached its quorum; nothing was answered to the client yet.
+    MultipartBeforeAnswer = "multipart.before_answer",
+    /// A drive that is being healed holds the rebuilt shards, flushed, in its staging folder.
+    HealShardsStaged = "heal.shards_staged",
+    /// A drive that is being healed has published the version.
+    HealMetaRenamed = "heal.meta_renamed",
+}
+
+impl fmt::Display for CrashPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for CrashPoint {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|point| point.name() == name);
+        found.copied().ok_or_else(|| format!("there is no crash point `{name}`"))
+    }
+}
+
+impl TryFrom<String> for CrashPoint {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
+    }
+}
+
+impl From<CrashPoint> for String {
+    fn from(point: CrashPoint) -> Self {
+        point.name().to_owned()
+    }
+}
+
+/// Where a point is passed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The drive, by its name in the node's configuration; `None` for the coordinator of a request.
+    pub drive: Option<String>,
+    /// The bucket.
+    pub bucket: String,
+    /// The key.
+    pub key: String,
+}
+
+/// What a node calls whenever it passes a point; holding means that the call does not return.
+pub trait Passing: Send + Sync {
+    /// Called on the thread that performs the step, right after it.
+    fn pass(&self, point: CrashPoint, place: &Place);
+}
+
+/// Arms nothing: what every production start uses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unarmed;
+
+impl Passing for Unarmed {
+    fn pass(&self, _point: CrashPoint, _place: &Place) {}
+}

@@ -1,0 +1,43 @@
+//! The rules that a planted defect may bend, each in one place.
+//!
+//! The node asks them where it decides; production always gets [`Sound`]. A rehearsal swaps them for
+//! a decorator that is armed over the control descriptor only.
+
+use std::sync::Arc;
+
+/// The rules that a planted defect may bend. Production uses [`Sound`].
+pub trait Rules: Send + Sync {
+    /// Drives that must have a write before it is acknowledged, given what the format asks for.
+    fn write_quorum(&self, asked: usize) -> usize {
+        asked
+    }
+    /// Whether a frame's hash is compared before its bytes are used.
+    fn verifies_frames(&self) -> bool {
+        true
+    }
+    /// Whether the healer looks at contents and not at names and lengths alone.
+    fn heals_by_contents(&self) -> bool {
+        true
+    }
+    /// Whether an unknown outcome is answered as unknown.
+    fn admits_the_unknown(&self) -> bool {
+        true
+    }
+    /// Whether a null version replaces the null version before it.
+    fn replaces_null_versions(&self) -> bool {
+        true
+    }
+    /// Whether directories are flushed.
+    fn syncs_directories(&self) -> bool {
+        true
+    }
+}
+
+/// The rules as they should be.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sound;
+
+impl Rules for Sound {}
+
+/// Shared rules.
+pub type SharedRules = Arc<dyn Rules>;
