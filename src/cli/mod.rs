@@ -1,1 +1,3 @@
-//! (to be written)
+//! THE COMMAND LINE: one file a subcommand.
+
+pub mod node;

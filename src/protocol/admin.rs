@@ -1,0 +1,147 @@
+//! The words of the administration interface, `/firedrill/v1/…`: JSON, requests signed (SigV4).
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /health/live` (unsigned) | 200 while the process serves |
+//! | `GET /health/ready` (unsigned) | 200 or 503 with [`Readiness`] |
+//! | `GET /firedrill/v1/status` | [`NodeStatus`] |
+//! | `POST /firedrill/v1/heal?deep=&bucket=&prefix=` | [`HealStarted`] |
+//! | `GET /firedrill/v1/heal/<id>` | [`HealProgress`] |
+//! | `GET /firedrill/v1/config` | the node's configuration, without secrets |
+//!
+//! What a node says of itself is recorded and never believed: it decides nothing.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::control::Defect;
+
+/// The body of `/health/ready`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// Whether requests are served: the format is accepted and the node reaches a write quorum of every set.
+    pub ready: bool,
+    /// Why not; empty when ready.
+    pub reason: String,
+    /// Planted defects: a node that has one must not be trusted with anybody's data.
+    pub defects: Vec<Defect>,
+}
+
+/// How a node sees itself and its peers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// 1.
+    pub format: u32,
+    /// Which of the deployment's nodes this is.
+    pub node: usize,
+    /// The version of this program.
+    pub version: String,
+    /// Milliseconds since the process started.
+    pub uptime_ms: u64,
+    /// Whether it serves S3.
+    pub ready: bool,
+    /// Why it does not; empty when ready.
+    pub reason: String,
+    /// The deployment's id, once known.
+    pub deployment: Option<String>,
+    /// Planted defects.
+    pub defects: Vec<Defect>,
+    /// Every drive of the deployment in endpoint order, its own and its peers' (as it reaches them).
+    pub drives: Vec<DriveStatus>,
+    /// Healing.
+    pub heal: HealStatus,
+    /// Locks that this node grants now.
+    pub locks_granted: usize,
+}
+
+/// One drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveStatus {
+    /// `node/slot`.
+    pub name: String,
+    /// Its set.
+    pub set: usize,
+    /// Its slot in the set.
+    pub slot: usize,
+    /// How it stands.
+    pub state: DriveCondition,
+    /// Why it is not online, in words; empty when it is.
+    pub reason: String,
+    /// Requests that wait for it (own drives only).
+    pub queued: usize,
+}
+
+/// How a drive stands, as its owner or a peer sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriveCondition {
+    /// It serves.
+    Online,
+    /// It missed a deadline and is probed; it takes no work.
+    Suspect,
+    /// Its mount point is bare, or cannot be opened.
+    Absent,
+    /// Another file system is mounted where it was opened.
+    Swapped,
+    /// It carries no format yet; healing gives it one.
+    Blank,
+    /// It belongs to another deployment or another slot, and is left alone.
+    Refused,
+    /// Its owner does not answer.
+    Unreachable,
+}
+
+/// Healing, as one node does it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealStatus {
+    /// Partial writes that wait to be completed.
+    pub queued: u64,
+    /// Whether anything is being healed now.
+    pub running: bool,
+    /// When the queue was last worked through, Unix milliseconds.
+    pub last_cycle_ended_at_ms: Option<u64>,
+    /// Versions healed since the start.
+    pub versions_healed: u64,
+    /// Attempts that failed since the start; each is tried again.
+    pub failures: u64,
+    /// Versions moved to the quarantine since the start.
+    pub versions_quarantined: u64,
+}
+
+/// The answer to the start of a heal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealStarted {
+    /// Names the sequence in `/firedrill/v1/heal/<id>`.
+    pub id: String,
+}
+
+/// How far a heal has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealProgress {
+    /// The sequence.
+    pub id: String,
+    /// Where it stands.
+    pub state: HealState,
+    /// Whether contents are verified, not only presence and sizes.
+    pub deep: bool,
+    /// Versions looked at.
+    pub examined: u64,
+    /// Versions that were repaired on at least one drive.
+    pub healed: u64,
+    /// Versions that could not be made whole, with the reason in `problems`.
+    pub failed: u64,
+    /// The first problems, in words.
+    pub problems: Vec<String>,
+}
+
+/// Where a heal stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HealState {
+    /// Still at work.
+    Running,
+    /// Everything was looked at; `failed` says how it went.
+    Done,
+    /// It gave up before it had looked at everything.
+    Failed,
+}
