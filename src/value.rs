@@ -105,6 +105,45 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+/// The seed of a run, from which every choice of ours is drawn.
+///
+/// It is split by name for each user, so that one more draw here does not move the draws there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seed(pub u64);
+
+impl Seed {
+    /// The seed of the user that is called `name`.
+    pub fn split(self, name: &str) -> Self {
+        let digest = self.bytes(name);
+        Self(u64::from_le_bytes([
+            digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7],
+        ]))
+    }
+
+    /// 32 bytes for `name`: the seed of a generator, or an id.
+    pub fn bytes(self, name: &str) -> [u8; 32] {
+        let mut hasher = Sha256::new();
+        hasher.update(self.0.to_le_bytes());
+        hasher.update(name.as_bytes());
+        hasher.finalize().into()
+    }
+
+    /// A UUID for `name`.
+    pub fn uuid(self, name: &str) -> uuid::Uuid {
+        let digest = self.bytes(name);
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        uuid::Builder::from_random_bytes(bytes).into_uuid()
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// Serde as text, for the types above that have a `Display` and a `FromStr`.
 macro_rules! serde_as_text {
     ($($name:ty),*) => {$(

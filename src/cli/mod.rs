@@ -1,3 +1,309 @@
-//! THE COMMAND LINE: one file a subcommand.
+//! The command line: one file a subcommand, and how a command ends.
+//!
+//! [`main`] is called by the binary after it has entered its namespaces, where
+//! [`wants_namespaces`] asks for them. Nothing is decided here: a command parses its arguments, calls
+//! the harness and prints what it is told.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+
+pub use exit::Exit;
+
+pub mod exit;
 pub mod node;
+
+/// Rehearses disasters on S3-compatible object storage and decides from outside whether every
+/// promise to a client was kept.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "firedrill", version, max_term_width = 100, after_help = EXITS)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The exit codes, as the help prints them.
+const EXITS: &str = "Exit codes: 0 all held, 1 a promise was broken, 2 undecided, 3 a time objective \
+was missed, 4 nothing matched or ran, 5 this machine lacks what was asked, 64 usage, 70 the harness \
+failed, 75 something could not be cleaned up, 128+n a signal.";
+
+/// The subcommands.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Rehearse scenarios (default: the quick suite, without canaries)
+    Run(RunArgs),
+    /// List the scenarios and their cases
+    List(ListArgs),
+    /// Validate scenarios without touching anything
+    Check(PathArgs),
+    /// Print exactly what a run would create and destroy
+    Plan(PlanArgs),
+    /// Take the census of existing drives, read-only
+    Audit(AuditArgs),
+    /// Judge a finished run again from its files alone
+    Judge(JudgeArgs),
+    /// Run the canaries: each planted defect must be caught
+    Prove(ProveArgs),
+    /// Render, merge or compare finished runs
+    Report(ReportArgs),
+    /// Operator tools of drive replacement (not built yet)
+    Replacement(RestArgs),
+    /// Operator tools of the table catalog (not built yet)
+    Catalog(RestArgs),
+    /// Enumerate crash states (not built yet)
+    Explore(RestArgs),
+    /// Measure this machine and this build
+    Bench(BenchArgs),
+    /// Say what this machine can rehearse, and what to install for the rest
+    Doctor(DoctorArgs),
+    /// Remove what killed runs left behind
+    Clean(CleanArgs),
+    /// Run one storage node
+    Node(node::NodeArgs),
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// Scenario files, folders, names, or `name[case]`
+    pub scenarios: Vec<String>,
+    /// The suite to run
+    #[arg(long, value_name = "quick|nightly|release")]
+    pub suite: Option<String>,
+    /// The seed; drawn and printed when absent
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Run every case so many times
+    #[arg(long, default_value_t = 1)]
+    pub repeat: u32,
+    /// Run so many cases at once
+    #[arg(long, default_value_t = 1)]
+    pub jobs: usize,
+    /// Run one shard of all cases
+    #[arg(long, value_name = "hash:M/N")]
+    pub partition: Option<String>,
+    /// Run on this rung at least
+    #[arg(long)]
+    pub rung: Option<String>,
+    /// Do not fail because this machine lacks a rung
+    #[arg(long, value_name = "RUNG")]
+    pub allow_lacking: Vec<String>,
+    /// Declare this durability instead of the scenarios' own
+    #[arg(long, value_name = "strict|relaxed")]
+    pub durability: Option<String>,
+    /// Where run directories are made
+    #[arg(long, default_value = "reports")]
+    pub report_dir: PathBuf,
+    /// Keep drives and mounts of failed cases until `clean`
+    #[arg(long)]
+    pub keep: bool,
+    /// Stop after the first case that does not hold
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Also write all results to this JUnit file
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, Clone, Args)]
+pub struct ListArgs {
+    /// Scenario files, folders or names
+    pub scenarios: Vec<String>,
+    /// Only this suite
+    #[arg(long, value_name = "quick|nightly|release")]
+    pub suite: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments that are scenario files alone.
+#[derive(Debug, Clone, Args)]
+pub struct PathArgs {
+    /// Scenario files, folders or names
+    pub scenarios: Vec<String>,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    /// A scenario file or name, or `name[case]`
+    pub scenario: String,
+    /// The seed
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The whole plan.json
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `audit`.
+#[derive(Debug, Clone, Args)]
+pub struct AuditArgs {
+    /// Drive roots or image files, in pool order
+    #[arg(required = true)]
+    pub drives: Vec<PathBuf>,
+    /// Print census.json
+    #[arg(long)]
+    pub json: bool,
+    /// Audit although a node may be running
+    #[arg(long)]
+    pub live: bool,
+}
+
+/// Arguments of `judge`.
+#[derive(Debug, Clone, Args)]
+pub struct JudgeArgs {
+    /// A run directory
+    pub run: PathBuf,
+}
+
+/// Arguments of `prove`.
+#[derive(Debug, Clone, Args)]
+pub struct ProveArgs {
+    /// Canaries; all when none is named
+    pub canaries: Vec<String>,
+    /// Run each canary and its control so many times
+    #[arg(long, default_value_t = 1)]
+    pub repeat: u32,
+    /// Print the table of invariants and defects
+    #[arg(long)]
+    pub matrix: bool,
+    /// The seed; drawn and printed when absent
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Run so many cases at once
+    #[arg(long, default_value_t = 1)]
+    pub jobs: usize,
+    /// Where run directories are made
+    #[arg(long, default_value = "reports")]
+    pub report_dir: PathBuf,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// Run directories, or folders of them
+    #[arg(required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Compare with this run or folder
+    #[arg(long, value_name = "RUN|DIR")]
+    pub against: Option<PathBuf>,
+    /// Write the merged page here
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the merged JUnit file here
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Clone, Args)]
+pub struct BenchArgs {
+    /// Figures; all when none is named
+    pub names: Vec<String>,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `clean`.
+#[derive(Debug, Clone, Args)]
+pub struct CleanArgs {
+    /// Also remove finished run directories below this folder
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "reports")]
+    pub reports: Option<PathBuf>,
+    /// Only those that are older, such as `7d` or `12h`
+    #[arg(long, value_name = "AGE", requires = "reports")]
+    pub older_than: Option<String>,
+}
+
+/// Whatever follows a command that is not built yet.
+#[derive(Debug, Clone, Args)]
+pub struct RestArgs {
+    /// Ignored
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    pub rest: Vec<OsString>,
+}
+
+/// Whether the command that `arguments` name (the program's name first) mounts drives or starts
+/// nodes, so that it must run in mount and PID namespaces of its own.
+///
+/// Anything that does not parse needs none: [`main`] will say what is wrong with it.
+pub fn wants_namespaces(arguments: &[OsString]) -> bool {
+    let Ok(cli) = Cli::try_parse_from(arguments) else {
+        return false;
+    };
+    match cli.command {
+        Command::Run(_) | Command::Prove(_) | Command::Bench(_) => true,
+        Command::Audit(arguments) => arguments.drives.iter().any(|drive| drive.is_file()),
+        _ => false,
+    }
+}
+
+/// Does what `arguments` (the program's name first) ask for.
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Held };
+            // Nothing is left to be told when the terminal is gone.
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    let exit = match cli.command {
+        Command::Node(arguments) => return node::run(&arguments),
+        Command::Replacement(_) => not_built("replacement"),
+        Command::Catalog(_) => not_built("catalog"),
+        Command::Explore(_) => not_built("explore"),
+        command => {
+            eprintln!("firedrill: {command:?}");
+            Exit::Internal
+        }
+    };
+    exit.into()
+}
+
+/// Says that a command is a promise so far.
+fn not_built(command: &str) -> Exit {
+    eprintln!("firedrill {command}: not built yet in version {}", env!("CARGO_PKG_VERSION"));
+    Exit::Lacking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_commands_that_mount_or_start_nodes_want_namespaces() {
+        let wants = |line: &str| {
+            let arguments: Vec<_> = line.split(' ').map(OsString::from).collect();
+            wants_namespaces(&arguments)
+        };
+        assert!(wants("firedrill run"));
+        assert!(wants("firedrill prove --repeat 2"));
+        assert!(wants("firedrill bench"));
+        for line in ["list", "doctor", "clean", "judge x", "node --config n.yaml", "run --nonsense"]
+        {
+            assert!(!wants(&format!("firedrill {line}")), "{line}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 /// Runs one storage node in the foreground; SIGTERM ends it cleanly.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct NodeArgs {
     /// The node's configuration (YAML).
     #[arg(long, value_name = "FILE")]
