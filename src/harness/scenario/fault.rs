@@ -309,28 +309,172 @@ pub enum RequestKind {
     Any,
 }
 
-/// One fault, under the name by which scenarios call it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each variant is documented at the type it holds")]
-pub enum Fault {
-    Kill(Kill),
-    Pause(Pause),
-    VmRestart(VmRestart),
-    PowerCut(PowerCut),
-    ReplaceDrive(ReplaceDrive),
-    PullDrive(PullDrive),
-    ReturnDrive(ReturnDrive),
-    ReadOnly(ReadOnly),
-    FillDrive(FillDrive),
-    FailReads(FailReads),
-    HangWrites(HangWrites),
-    MissingMount(MissingMount),
-    BitRot(BitRot),
-    SwapShards(SwapShards),
-    LostReply(LostReply),
-    HalfRequest(HalfRequest),
-    Partition(Partition),
-    Delay(Delay),
-    HangPeer(HangPeer),
+/// Declares the faults once: variant, name as scenarios spell it.
+macro_rules! faults {
+    ($($variant:ident = $name:literal,)+) => {
+        /// One fault, under the name by which scenarios call it.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[expect(missing_docs, reason = "each variant is documented at the type it holds")]
+        pub enum Fault {
+            $($variant($variant),)+
+        }
+
+        impl Fault {
+            /// Every name there is.
+            pub const NAMES: &[&str] = &[$($name,)+];
+
+            /// The name, as scenarios spell it.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $name,)+ }
+            }
+
+            /// When it strikes.
+            pub fn trigger(&self) -> Trigger {
+                match self { $(Self::$variant(fault) => fault.trigger(),)+ }
+            }
+        }
+    };
+}
+
+faults! {
+    Kill = "kill",
+    Pause = "pause",
+    VmRestart = "vm_restart",
+    PowerCut = "power_cut",
+    ReplaceDrive = "replace_drive",
+    PullDrive = "pull_drive",
+    ReturnDrive = "return_drive",
+    ReadOnly = "read_only",
+    FillDrive = "fill_drive",
+    FailReads = "fail_reads",
+    HangWrites = "hang_writes",
+    MissingMount = "missing_mount",
+    BitRot = "bit_rot",
+    SwapShards = "swap_shards",
+    LostReply = "lost_reply",
+    HalfRequest = "half_request",
+    Partition = "partition",
+    Delay = "delay",
+    HangPeer = "hang_peer",
+}
+
+impl Trigger {
+    /// Whether there is none: the fault strikes at its step.
+    pub fn is_immediate(&self) -> bool {
+        self.at.is_none() && self.after_operations.is_none() && self.after_ms.is_none()
+    }
+}
+
+impl Fault {
+    /// The nodes it names, out of `count`; those of its drives included. Sorted, without repetition.
+    pub fn nodes(&self, count: usize) -> Vec<usize> {
+        let mut nodes = match self {
+            Self::Kill(fault) => vec![fault.node],
+            Self::Pause(fault) => vec![fault.node],
+            Self::VmRestart(fault) => vec![fault.node],
+            Self::PowerCut(fault) => match &fault.nodes {
+                Nodes::All => (0..count).collect(),
+                Nodes::These(nodes) => nodes.clone(),
+            },
+            Self::LostReply(fault) => vec![fault.node],
+            Self::HalfRequest(fault) => vec![fault.node],
+            Self::Partition(fault) => [fault.from.as_slice(), &fault.to].concat(),
+            Self::Delay(fault) => [fault.from.as_slice(), &fault.to].concat(),
+            Self::HangPeer(fault) => vec![fault.node],
+            _ => self.slots().map(|(node, _)| node).into_iter().collect(),
+        };
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The node and the slots on it, for a fault of drives.
+    pub fn slots(&self) -> Option<(usize, &[usize])> {
+        match self {
+            Self::ReplaceDrive(fault) => Some((fault.node, &fault.drives)),
+            Self::PullDrive(fault) => Some((fault.node, &fault.drives)),
+            Self::ReturnDrive(fault) => Some((fault.node, &fault.drives)),
+            Self::ReadOnly(fault) => Some((fault.node, &fault.drives)),
+            Self::FillDrive(fault) => Some((fault.node, &fault.drives)),
+            Self::FailReads(fault) => Some((fault.node, &fault.drives)),
+            Self::HangWrites(fault) => Some((fault.node, &fault.drives)),
+            Self::MissingMount(fault) => Some((fault.node, &fault.drives)),
+            Self::BitRot(fault) => Some((fault.node, &fault.drives)),
+            Self::SwapShards(fault) => Some((fault.node, &fault.drives)),
+            _ => None,
+        }
+    }
+
+    /// The drives it names, as `node/slot`.
+    pub fn drives(&self) -> Vec<String> {
+        let Some((node, slots)) = self.slots() else {
+            return Vec::new();
+        };
+        slots.iter().map(|slot| format!("{node}/{slot}")).collect()
+    }
+
+    /// Whether what the named drives held is gone for good once it struck, so that only a rebuild
+    /// brings the redundancy back.
+    pub fn destroys(&self) -> bool {
+        matches!(self, Self::ReplaceDrive(_) | Self::BitRot(_) | Self::SwapShards(_))
+    }
+
+    /// Whether the named drives cannot be read while it lasts.
+    pub fn hides(&self) -> bool {
+        matches!(
+            self,
+            Self::PullDrive(_) | Self::FailReads(_) | Self::HangWrites(_) | Self::MissingMount(_)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_a_map_of_one_key_and_names_what_it_touches() {
+        let text = "replace_drive: { node: 1, drives: [0, 2], at: put.meta_renamed, nth: 3 }";
+        let fault: Fault = crate::yaml::parse("fault", text).unwrap();
+        assert_eq!(fault.name(), "replace_drive");
+        assert_eq!(fault.drives(), ["1/0", "1/2"]);
+        assert_eq!(fault.nodes(3), [1]);
+        assert!(!fault.trigger().is_immediate());
+        assert!(fault.destroys());
+    }
+
+    #[test]
+    fn every_name_is_read_as_the_fault_of_that_name() {
+        let samples = [
+            "kill: { node: 0 }",
+            "pause: { node: 0, for_ms: 10 }",
+            "vm_restart: { node: 0, mounts: changed }",
+            "power_cut: { nodes: all }",
+            "power_cut: { nodes: { these: [0] } }",
+            "replace_drive: { node: 0, drives: [0] }",
+            "pull_drive: { node: 0, drives: [0] }",
+            "return_drive: { node: 0, drives: [0] }",
+            "read_only: { node: 0, drives: [0] }",
+            "fill_drive: { node: 0, drives: [0] }",
+            "fail_reads: { node: 0, drives: [0] }",
+            "hang_writes: { node: 0, drives: [0] }",
+            "missing_mount: { node: 0, drives: [0] }",
+            "bit_rot: { node: 0, drives: [0], target: part }",
+            "swap_shards: { node: 0, drives: [0] }",
+            "lost_reply: { node: 0, request: put }",
+            "half_request: { node: 0, request: put }",
+            "partition: { from: [0], to: [0] }",
+            "delay: { from: [0], to: [0], by_ms: 5 }",
+            "hang_peer: { node: 0 }",
+        ];
+        let mut seen = std::collections::BTreeSet::new();
+        for text in samples {
+            let fault: Fault = crate::yaml::parse("fault", text).unwrap();
+            assert!(text.starts_with(fault.name()), "{text} was read as {}", fault.name());
+            assert_eq!(fault.nodes(1), [0], "{text}");
+            seen.insert(fault.name());
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>().len(), Fault::NAMES.len());
+    }
 }
