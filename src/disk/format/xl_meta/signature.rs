@@ -1,0 +1,1 @@
+//! The four bytes in a header that depend on the whole body.

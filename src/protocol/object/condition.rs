@@ -1,0 +1,120 @@
+//! Conditional requests: `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`.
+
+/// What a condition names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tags {
+    /// `*`: any version that is not a delete marker.
+    Any,
+    /// One of these ETags, without quotes.
+    OneOf(Vec<String>),
+}
+
+/// The conditions of one request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// `If-Match`.
+    pub if_match: Option<Tags>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<Tags>,
+    /// `If-Modified-Since`, Unix seconds.
+    pub if_modified_since_s: Option<i64>,
+    /// `If-Unmodified-Since`, Unix seconds.
+    pub if_unmodified_since_s: Option<i64>,
+}
+
+/// The version that conditions are held against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Current {
+    /// Its ETag, without quotes.
+    pub etag: String,
+    /// Unix nanoseconds.
+    pub modtime_ns: i64,
+}
+
+/// Why a request does not go ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmet {
+    /// A condition does not hold: 412.
+    Failed,
+    /// A reader already has it: 304.
+    NotModified,
+    /// A write is conditional on a version that does not exist: 404.
+    NoSuchKey,
+}
+
+impl Conditions {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Judges a GET or HEAD of `current`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmet::Failed`] or [`Unmet::NotModified`].
+    pub fn judge_read(&self, current: &Current) -> Result<(), Unmet> {
+        if let Some(tags) = &self.if_match {
+            if !tags.name(&current.etag) {
+                return Err(Unmet::Failed);
+            }
+        } else if self.if_unmodified_since_s.is_some_and(|limit| current.modtime_s() > limit) {
+            return Err(Unmet::Failed);
+        }
+        if let Some(tags) = &self.if_none_match {
+            if tags.name(&current.etag) {
+                return Err(Unmet::NotModified);
+            }
+        } else if self.if_modified_since_s.is_some_and(|limit| current.modtime_s() <= limit) {
+            return Err(Unmet::NotModified);
+        }
+        Ok(())
+    }
+
+    /// Judges a PUT, a completed upload or a delete. `current` is the latest version unless it is a delete
+    /// marker; the caller holds the key's lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmet::Failed`] or [`Unmet::NoSuchKey`].
+    pub fn judge_write(&self, current: Option<&Current>) -> Result<(), Unmet> {
+        if let Some(tags) = &self.if_match {
+            match current {
+                None => return Err(Unmet::NoSuchKey),
+                Some(current) if !tags.name(&current.etag) => return Err(Unmet::Failed),
+                Some(_) => {}
+            }
+        }
+        match (&self.if_none_match, current) {
+            (Some(tags), Some(current)) if tags.name(&current.etag) => Err(Unmet::Failed),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Tags {
+    /// Reads the value of `If-Match` or `If-None-Match`.
+    pub fn parse(value: &str) -> Self {
+        if value.trim() == "*" {
+            return Self::Any;
+        }
+        let tags = value.split(',').map(|tag| {
+            let tag = tag.trim();
+            tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"').to_owned()
+        });
+        Self::OneOf(tags.filter(|tag| !tag.is_empty()).collect())
+    }
+
+    fn name(&self, etag: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(tags) => tags.iter().any(|tag| tag == etag || tag == "*"),
+        }
+    }
+}
+
+impl Current {
+    fn modtime_s(&self) -> i64 {
+        self.modtime_ns.div_euclid(1_000_000_000)
+    }
+}
