@@ -3,6 +3,9 @@
 //! `seams` has the few traits across which the parts meet: a drive that is asked and answers, a
 //! lock that is held, a policy that a rehearsal may break.
 
+pub mod control;
+pub mod defects;
+pub mod locks;
 pub mod seams;
 
 use std::path::Path;
