@@ -7,6 +7,7 @@ pub mod control;
 pub mod defects;
 pub mod locks;
 pub mod seams;
+pub mod store;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,6 +1,21 @@
 //! The one seam through which a drive is touched.
+//!
+//! A [`Drive`] is asked ([`DriveRequest`]) and answers ([`DriveReply`] or [`DriveError`]), synchronously;
+//! queues, threads and deadlines are the business of whoever owns it. Commit steps are taken only while
+//! [`Fences`] grants their lock.
+
+mod local;
+mod request;
 
 use uuid::Uuid;
+
+pub use super::error::DriveError;
+pub use super::error::DriveStep;
+pub use super::error::Effect;
+pub use local::LocalDrive;
+pub use local::LocalOptions;
+pub use local::LocalSeams;
+pub use request::*;
 
 use crate::value::ObjectKey;
 
@@ -11,14 +26,15 @@ pub trait Fences: Send + Sync {
     fn pin(&self, resource: &ObjectKey, lock: Uuid) -> Option<Box<dyn Send>>;
 }
 
-/// What a drive can be asked.
-#[derive(Debug, Clone)]
-pub enum DriveRequest {}
+/// One drive.
+pub trait Drive: Send + Sync {
+    /// Its name in the configuration, `node/slot`.
+    fn name(&self) -> &str;
 
-/// What it answers.
-#[derive(Debug, Clone)]
-pub enum DriveReply {}
-
-/// Why it did not.
-#[derive(Debug, Clone)]
-pub enum DriveError {}
+    /// Performs one request, for as long as that takes.
+    ///
+    /// # Errors
+    ///
+    /// [`DriveError::effect`] says what is left behind.
+    fn perform(&self, request: DriveRequest) -> Result<DriveReply, DriveError>;
+}
