@@ -59,6 +59,51 @@ pub enum Event {
         /// What it did.
         state: NodeState,
     },
+    /// The harness noticed something about the run itself.
+    Noted(Note),
+}
+
+/// What the harness noticed about the run itself, so that it can be judged from the files alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// A census of the drives, taken on the way, counted versions that are not whole.
+    Damage {
+        /// When it was taken.
+        when: String,
+        /// Versions that are not full.
+        versions: u64,
+    },
+    /// A settle ended.
+    SettleEnded {
+        /// Whether everything was whole.
+        whole: bool,
+        /// Whether durable progress was seen in the second half of its time.
+        progressed: bool,
+        /// How long it took, in milliseconds.
+        took_ms: u64,
+        /// The time objective, in milliseconds.
+        within_ms: u64,
+        /// What was left to do, in words; empty when whole.
+        left: String,
+    },
+    /// The wall limit ended the run while it waited for this.
+    Stuck {
+        /// What was waited for.
+        waiting_for: String,
+        /// Whether that was a promise of the cluster's (or only our own doing).
+        is_promise: bool,
+    },
+    /// A signal or a failed step ended the run early.
+    Interrupted {
+        /// Why.
+        reason: String,
+    },
+    /// So many cases ran at once: times are reported, not judged.
+    Shared {
+        /// Cases at once.
+        jobs: u64,
+    },
 }
 
 /// A request, as the client meant it.
