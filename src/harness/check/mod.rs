@@ -3,6 +3,10 @@
 //! A checker gets facts ([`Witnesses`]) and answers with a [`Judgement`]. It has no clock, file,
 //! socket or dice and knows no protocol code; `audit` and `workload` have gathered what it sees.
 
+pub mod facts;
+
+pub use facts::Facts;
+pub use facts::Witnesses;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -50,4 +54,44 @@ pub struct Finding {
     pub operations: Vec<u64>,
     /// Files and offsets that show it: `census.json`, `history.jsonl:LINE`, `drive: path @ offset`.
     pub evidence: Vec<String>,
+}
+
+/// One invariant: a promise that every run can be held to.
+#[derive(Debug, Clone, Copy)]
+pub struct Invariant {
+    /// Its name, as scenarios spell it.
+    pub name: &'static str,
+    /// The promise, in one sentence.
+    pub promise: &'static str,
+    /// Judges it.
+    pub judge: fn(&Witnesses<'_>) -> Judgement,
+}
+
+/// Every invariant there is, in the order in which reports show them.
+pub const INVARIANTS: &[Invariant] = &[];
+
+/// The invariant called `name`.
+pub fn invariant(name: &str) -> Option<&'static Invariant> {
+    INVARIANTS.iter().find(|invariant| invariant.name == name)
+}
+
+/// Judges the invariants called `names`, in that order. A name that does not exist is undecided and
+/// says so: scenarios are checked for that long before.
+pub fn judge(witnesses: &Witnesses<'_>, names: &[String]) -> Vec<Judgement> {
+    let judge_one = |name: &String| match invariant(name) {
+        Some(invariant) => (invariant.judge)(witnesses),
+        None => Judgement {
+            invariant: name.clone(),
+            verdict: Verdict::Undecided,
+            examined: 0,
+            excused: 0,
+            findings: Vec::new(),
+        },
+    };
+    names.iter().map(judge_one).collect()
+}
+
+/// The worst of `judgements`; undecided when there is none.
+pub fn worst(judgements: &[Judgement]) -> Verdict {
+    judgements.iter().map(|judgement| judgement.verdict).max().unwrap_or(Verdict::Undecided)
 }

@@ -14,6 +14,11 @@ use crate::value::VersionId;
 /// The format of a history file.
 pub const HISTORY_FORMAT: u32 = 1;
 
+/// The phase whose operations are the wire witness: what the settled cluster answers.
+pub const PHASE_FINAL_READS: &str = "final_reads";
+/// The phase that ends a history. A history without it was torn.
+pub const PHASE_END: &str = "end";
+
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,7 +44,8 @@ pub enum Event {
         /// The seed of the run.
         seed: u64,
     },
-    /// The run enters a step of its scenario, or a phase around them (`provision`, `final_reads`, …).
+    /// The run enters a step of its scenario, or a phase around them (`provision`,
+    /// [`PHASE_FINAL_READS`], [`PHASE_END`], …). A phase lasts until the next one.
     Phase {
         /// Its name.
         name: String,
@@ -52,6 +58,8 @@ pub enum Event {
     Fault(FaultEvent),
     /// Requests begun before this entry can no longer be held by what it names.
     Fence(Fence),
+    /// How far the repair of the cluster got, as the harness sees it.
+    Settle(SettleEvent),
     /// A node changed its state, as the harness saw it from outside.
     Node {
         /// Which node.
@@ -141,15 +149,28 @@ pub enum Action {
         digest: Digest,
         /// Length of the body in bytes.
         size: u64,
+        /// The ETag that S3 defines for these contents (MD5), without quotes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        etag: Option<String>,
         /// The precondition sent along.
+        #[serde(default, skip_serializing_if = "Condition::is_none")]
         condition: Condition,
     },
-    /// Write the key with another object's contents.
+    /// Write the key with another object's contents. The source is never rewritten: it is a version
+    /// with an id, or a key that is written once.
     Copy {
         /// The source.
         source: ObjectKey,
         /// Its version; `None` for the latest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<VersionId>,
+        /// SHA-256 of what was written to the source.
+        digest: Digest,
+        /// Length of what was written to the source, in bytes.
+        size: u64,
+        /// The ETag that S3 defines for these contents (MD5), without quotes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        etag: Option<String>,
     },
     /// Begin an upload. Changes nothing that a reader sees.
     CreateUpload,
@@ -174,7 +195,11 @@ pub enum Action {
         digest: Digest,
         /// Length of the whole contents in bytes.
         size: u64,
+        /// The ETag that S3 defines for these parts (MD5 of their MD5s), without quotes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        etag: Option<String>,
         /// The precondition sent along.
+        #[serde(default, skip_serializing_if = "Condition::is_none")]
         condition: Condition,
     },
     /// Give an upload up.
@@ -185,28 +210,34 @@ pub enum Action {
     /// Delete the key without naming a version, or one version.
     Delete {
         /// The version; `None` deletes as the bucket's state has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<VersionId>,
     },
     /// Read contents.
     Get {
         /// The version; `None` for the latest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<VersionId>,
         /// First and last byte, inclusive; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         range: Option<(u64, u64)>,
     },
     /// Read a version's metadata.
     Head {
         /// The version; `None` for the latest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<VersionId>,
     },
     /// List the latest objects of a bucket (ListObjectsV2), all pages.
     List {
         /// Only keys that begin so.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         prefix: String,
     },
     /// List every version and marker of a bucket (ListObjectVersions), all pages.
     ListVersions {
         /// Only keys that begin so.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         prefix: String,
     },
 }
@@ -224,6 +255,13 @@ pub enum Condition {
     IfMatch(String),
 }
 
+impl Condition {
+    /// Whether nothing is asked.
+    pub fn is_none(&self) -> bool {
+        *self == Self::Always
+    }
+}
+
 /// How a request ended for its client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -232,17 +270,26 @@ pub struct Ending {
     pub op: u64,
     /// What the client may conclude.
     pub outcome: Outcome,
-    /// Why, in words: the S3 error code, or how far the request got.
+    /// Why, in words: the S3 error code, or how far the request got. Empty for a plain success.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The HTTP status, if one arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What an acknowledged write was told about itself.
+    /// The version that the answer names: what a write made or removed, what a read saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<VersionId>,
-    /// ETag without quotes.
+    /// ETag without quotes, of a write or of what a read saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     /// Whether the answer said that this is a delete marker.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub delete_marker: bool,
-    /// What an acknowledged read saw.
+    /// The id of an upload that was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload: Option<String>,
+    /// What an acknowledged read saw. Only acknowledged reads say anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
 }
 
@@ -265,10 +312,12 @@ pub enum Seen {
     /// Contents (GET: digest and length of the bytes received; HEAD: without a digest).
     Object {
         /// SHA-256 of what was received; `None` for HEAD.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
         /// Received length for GET, announced length for HEAD.
         size: u64,
         /// For GET: the operation that wrote the first bytes, as derived from them; `None` when no operation could have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         written_by: Option<u64>,
     },
     /// The key, or the version, is not there (404), or its latest version is a marker.
@@ -284,15 +333,56 @@ pub struct Listed {
     /// The key.
     pub key: String,
     /// The version; `None` in ListObjectsV2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<VersionId>,
     /// Whether it is a delete marker.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub delete_marker: bool,
-    /// Whether the server called it the latest.
+    /// Whether the server called it the latest; in ListObjectsV2 every line is.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub latest: bool,
     /// ETag without quotes; empty for a marker.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub etag: String,
     /// Length in bytes; 0 for a marker.
+    #[serde(default)]
     pub size: u64,
+    /// The page of the listing on which it stood, from 0. Pages are read at different times.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub page: u32,
+}
+
+/// Serde's test for leaving `false` out.
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// Serde's test for leaving the first page out.
+fn is_first(page: &u32) -> bool {
+    *page == 0
+}
+
+/// How far the repair of the cluster got, as the harness sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettleEvent {
+    /// Every fault is healed and every node runs; from here the time objective counts.
+    Began {
+        /// The time objective.
+        within_ms: u64,
+    },
+    /// The drives were looked at, at half time or later.
+    Looked {
+        /// Whether durable redundancy grew since the last look.
+        progressed: bool,
+        /// What was measured, in words.
+        evidence: String,
+    },
+    /// The waiting is over.
+    Ended {
+        /// Whether everything was repaired; only then [`Fence::Settled`] follows.
+        repaired: bool,
+    },
 }
 
 /// A fault changes its state.

@@ -1,3 +1,18 @@
 //! What clients do: the seeded generator, the client that knows how far a request got, the history.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`spec`] | what a scenario says about it; pure |
+//! | [`content`] | bytes that can be traced to the operation that wrote them; pure |
+//! | [`generator`] | what each client is going to ask, fixed by the seed; pure |
+//! | [`history`] | what was asked and answered, as it stands in `history.jsonl` |
+//! | [`record`] | reading a history back, with its torn tail; pure |
+//! | [`recorder`] | the one task that orders everything that happens |
+//! | [`client`] | one request, one answer, no retries |
+//! | [`driver`] | clients at work |
+//! | [`final_reads`] | what the settled cluster answers |
 
 pub mod history;
+pub mod record;
+pub mod recorder;
+pub mod spec;
