@@ -13,6 +13,7 @@ use super::history::FaultEvent;
 use super::history::Fence;
 use super::history::HISTORY_FORMAT;
 use super::history::NodeState;
+use super::history::Note;
 use super::history::Operation;
 use super::history::Outcome;
 use super::history::PHASE_END;
@@ -48,6 +49,8 @@ pub struct History {
     pub phases: Vec<At<String>>,
     /// What nodes did.
     pub nodes: Vec<At<(usize, NodeState)>>,
+    /// What the harness noticed about the run itself.
+    pub notes: Vec<At<Note>>,
     /// Entries read.
     pub entries: u64,
     /// What is missing at the end of the file, if anything.
@@ -301,6 +304,7 @@ impl History {
             Event::Node { node, state } => {
                 self.nodes.push(At { seq, at_us, what: (node, state) });
             }
+            Event::Noted(note) => self.notes.push(At { seq, at_us, what: note }),
         }
         Ok(())
     }
