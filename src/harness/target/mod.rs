@@ -1,1 +1,1 @@
-//! (to be written)
+//! What is rehearsed: the embedded node, as a process.
