@@ -104,24 +104,18 @@ pub fn check_key(key: &str) -> Result<(), IllegalName> {
     if key.contains('\0') {
         return Err(IllegalName::Nul);
     }
-    let encoded = encode_key(key);
-    for segment in encoded.split('/') {
-        if segment.len() > SEGMENT_BYTES_MAX {
-            return Err(IllegalName::TooLong);
-        }
+    let plain = key.strip_suffix('/').unwrap_or(key);
+    for segment in plain.split('/') {
         if matches!(segment, "" | "." | "..") {
             return Err(IllegalName::Segment);
         }
-        if segment == META_FILE {
+        if segment == META_FILE || segment.ends_with(DIRECTORY_SUFFIX) {
             return Err(IllegalName::Reserved);
         }
     }
-    let plain = key.strip_suffix('/').unwrap_or(key);
-    if plain.is_empty() {
-        return Err(IllegalName::Segment);
-    }
-    if plain.split('/').any(|segment| segment.ends_with(DIRECTORY_SUFFIX)) {
-        return Err(IllegalName::Reserved);
+    // The suffix of a directory key makes its last segment longer than it looks.
+    if encode_key(key).split('/').any(|segment| segment.len() > SEGMENT_BYTES_MAX) {
+        return Err(IllegalName::TooLong);
     }
     Ok(())
 }

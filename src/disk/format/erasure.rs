@@ -143,3 +143,98 @@ impl Erasure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_is_that_of_the_published_self_test() {
+        let table: [(usize, usize, u64); 14] = [
+            (2, 2, 0x23fb_21be_2496_f5d3),
+            (3, 1, 0x60ab_0521_48b0_10b4),
+            (3, 2, 0xe649_27da_ef76_435a),
+            (3, 3, 0x672f_6f24_2b22_7b21),
+            (4, 2, 0x62b9_5529_4550_4fef),
+            (4, 4, 0x09a0_7581_dcd0_3da8),
+            (5, 3, 0x7ad9_161a_cbb4_c325),
+            (6, 6, 0x4b79_0564_8488_3e4c),
+            (8, 4, 0x03ba_5e9b_41bf_07f0),
+            (8, 7, 0x5074_8e00_99d6_57e8),
+            (9, 3, 0xa64e_3be6_d6fe_7e92),
+            (10, 5, 0x4383_e58a_086c_c1ac),
+            (12, 3, 0xd5ce_5836_8ae9_0b13),
+            (14, 1, 0x78a2_8bba_ec57_996e),
+        ];
+        let block = (0..=255).collect::<Vec<u8>>();
+        for (data, parity, digest) in table {
+            let shards = Erasure::new(data, parity).unwrap().encode_block(&block);
+            let mut message = Vec::new();
+            for (number, shard) in shards.iter().enumerate() {
+                message.push(number as u8);
+                message.extend_from_slice(shard);
+            }
+            let found = xxhash_rust::xxh64::xxh64(&message, 0);
+            assert_eq!(found, digest, "{data}+{parity}: {found:x}");
+        }
+    }
+
+    #[test]
+    fn the_second_published_vector_holds() {
+        let shards = Erasure::new(5, 5).unwrap().encode_block(&[0, 1, 4, 5, 2, 3, 6, 7, 8, 9]);
+        let parity = [[0x0c, 0x0d], [0x0a, 0x0b], [0x0e, 0x0f], [0x5a, 0x5b], [0x5e, 0x5f]];
+        assert_eq!(shards[5..], parity);
+    }
+
+    #[test]
+    fn any_enough_shards_give_the_block_back() {
+        for (data, parity) in [(1, 0), (1, 1), (2, 1), (2, 2), (3, 3), (4, 2), (8, 4)] {
+            let erasure = Erasure::new(data, parity).unwrap();
+            for length in [0, 1, data - 1, data, data + 1, 1000] {
+                let block = (0..length).map(|byte| (byte * 7 + 3) as u8).collect::<Vec<_>>();
+                let whole = erasure.encode_block(&block);
+                for mask in 0_u32..1 << erasure.total() {
+                    let mut shards = whole
+                        .iter()
+                        .enumerate()
+                        .map(|(number, shard)| (mask >> number & 1 == 1).then(|| shard.clone()))
+                        .collect::<Vec<_>>();
+                    let enough = mask.count_ones() as usize >= data;
+                    let mut data_only = shards.clone();
+                    assert_eq!(erasure.reconstruct(&mut shards).is_ok(), enough);
+                    assert_eq!(erasure.reconstruct_data(&mut data_only).is_ok(), enough);
+                    if !enough {
+                        continue;
+                    }
+                    let shards = shards.into_iter().flatten().collect::<Vec<_>>();
+                    assert_eq!(shards, whole, "{data}+{parity} {mask:b}");
+                    let data_only = data_only.into_iter().take(data).flatten().collect::<Vec<_>>();
+                    let mut contents = Vec::new();
+                    Erasure::join_block(&data_only, length, &mut contents);
+                    assert_eq!(contents, block);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parity_alone_is_that_of_the_whole_block() {
+        let erasure = Erasure::new(3, 2).unwrap();
+        let whole = erasure.encode_block(b"some bytes of a block");
+        let mut parity = vec![Vec::new(), vec![9; 99]];
+        erasure.encode_parity(&whole[..3], &mut parity);
+        assert_eq!(parity, whole[3..]);
+    }
+
+    #[test]
+    fn impossible_geometries_and_unequal_shards_are_refused() {
+        for (data, parity) in [(0, 0), (0, 1), (1, 2), (9, 8), (17, 0)] {
+            assert!(Erasure::new(data, parity).is_err(), "{data}+{parity}");
+        }
+        let erasure = Erasure::new(2, 1).unwrap();
+        let mut unequal = [Some(vec![1, 2]), Some(vec![1]), None];
+        assert!(erasure.reconstruct(&mut unequal).is_err());
+        let mut few = [Some(vec![1, 2]), Some(vec![3, 4])];
+        assert!(erasure.reconstruct(&mut few).is_err());
+    }
+}

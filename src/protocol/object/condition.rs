@@ -118,3 +118,56 @@ impl Current {
         self.modtime_ns.div_euclid(1_000_000_000)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn current() -> Current {
+        Current { etag: "aa".into(), modtime_ns: 1_000_000_000_500 }
+    }
+
+    fn one(tag: &str) -> Option<Tags> {
+        Some(Tags::parse(tag))
+    }
+
+    #[test]
+    fn writes_go_ahead_only_on_the_version_they_name() {
+        let create = Conditions { if_none_match: one("*"), ..Conditions::default() };
+        assert_eq!(create.judge_write(None), Ok(()));
+        assert_eq!(create.judge_write(Some(&current())), Err(Unmet::Failed));
+        let replace = Conditions { if_match: one("\"aa\""), ..Conditions::default() };
+        assert_eq!(replace.judge_write(Some(&current())), Ok(()));
+        assert_eq!(replace.judge_write(None), Err(Unmet::NoSuchKey));
+        let other = Conditions { if_match: one("\"bb\""), ..Conditions::default() };
+        assert_eq!(other.judge_write(Some(&current())), Err(Unmet::Failed));
+        let differs = Conditions { if_none_match: one("\"bb\""), ..Conditions::default() };
+        assert_eq!(differs.judge_write(Some(&current())), Ok(()));
+        assert_eq!(Conditions::default().judge_write(None), Ok(()));
+    }
+
+    #[test]
+    fn reads_follow_the_precedence_of_http() {
+        let judge = |conditions: Conditions| conditions.judge_read(&current());
+        assert_eq!(judge(Conditions { if_match: one("*"), ..Conditions::default() }), Ok(()));
+        assert_eq!(
+            judge(Conditions { if_match: one("\"bb\", \"cc\""), ..Conditions::default() }),
+            Err(Unmet::Failed)
+        );
+        assert_eq!(
+            judge(Conditions { if_none_match: one("W/\"aa\""), ..Conditions::default() }),
+            Err(Unmet::NotModified)
+        );
+        let since =
+            |seconds| Conditions { if_modified_since_s: Some(seconds), ..Conditions::default() };
+        assert_eq!(judge(since(999)), Ok(()));
+        assert_eq!(judge(since(1000)), Err(Unmet::NotModified));
+        let unmodified =
+            |seconds| Conditions { if_unmodified_since_s: Some(seconds), ..Conditions::default() };
+        assert_eq!(judge(unmodified(1000)), Ok(()));
+        assert_eq!(judge(unmodified(999)), Err(Unmet::Failed));
+        // An ETag outranks the date beside it.
+        assert_eq!(judge(Conditions { if_match: one("aa"), ..unmodified(0) }), Ok(()));
+        assert_eq!(judge(Conditions { if_none_match: one("bb"), ..since(5000) }), Ok(()));
+    }
+}

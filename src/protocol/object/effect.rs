@@ -69,3 +69,107 @@ pub fn delete(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const FRESH: VersionId = VersionId([7; 16]);
+    const OLD: VersionId = VersionId([1; 16]);
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Held {
+        Object,
+        Marker,
+    }
+
+    type Stack = BTreeMap<VersionId, Held>;
+
+    fn apply_put(stack: &mut Stack, effect: PutEffect) {
+        stack.insert(effect.version, Held::Object);
+    }
+
+    fn apply_delete(stack: &mut Stack, effect: DeleteEffect) {
+        if let Some(version) = effect.remove {
+            stack.remove(&version);
+        }
+        if let Some(version) = effect.marker {
+            stack.insert(version, Held::Marker);
+        }
+    }
+
+    /// Every stack of at most a null version and one other, each object or marker.
+    fn stacks() -> Vec<Stack> {
+        let held = [None, Some(Held::Object), Some(Held::Marker)];
+        let mut stacks = Vec::new();
+        for null in held {
+            for old in held {
+                let pairs = [(VersionId::NULL, null), (OLD, old)];
+                stacks.push(pairs.into_iter().filter_map(|(id, it)| Some((id, it?))).collect());
+            }
+        }
+        stacks
+    }
+
+    #[test]
+    fn a_put_makes_a_version_or_replaces_the_null_version() {
+        for mut stack in stacks() {
+            let before = stack.clone();
+            apply_put(&mut stack, put(BucketState::Enabled, false, FRESH));
+            assert_eq!(stack.len(), before.len() + 1);
+            for state in [BucketState::Unversioned, BucketState::Suspended] {
+                let mut stack = before.clone();
+                apply_put(&mut stack, put(state, false, FRESH));
+                assert_eq!(stack.get(&VersionId::NULL), Some(&Held::Object));
+                assert_eq!(stack.get(&OLD), before.get(&OLD));
+                assert_eq!(stack.get(&FRESH), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_delete_without_an_id_hides_the_key_and_keeps_real_versions() {
+        for stack in stacks() {
+            let mut enabled = stack.clone();
+            apply_delete(&mut enabled, delete(BucketState::Enabled, false, None, FRESH));
+            assert_eq!(enabled.remove(&FRESH), Some(Held::Marker));
+            assert_eq!(enabled, stack, "nothing else changes");
+
+            let mut suspended = stack.clone();
+            apply_delete(&mut suspended, delete(BucketState::Suspended, false, None, FRESH));
+            assert_eq!(suspended.get(&VersionId::NULL), Some(&Held::Marker));
+            assert_eq!(suspended.get(&OLD), stack.get(&OLD));
+
+            let mut off = stack.clone();
+            apply_delete(&mut off, delete(BucketState::Unversioned, false, None, FRESH));
+            assert_eq!(off.get(&VersionId::NULL), None);
+            assert_eq!(off.get(&OLD), stack.get(&OLD));
+        }
+    }
+
+    #[test]
+    fn a_delete_with_an_id_removes_exactly_that_version() {
+        for state in [BucketState::Unversioned, BucketState::Enabled, BucketState::Suspended] {
+            for version in [VersionId::NULL, OLD] {
+                for stack in stacks() {
+                    let mut after = stack.clone();
+                    apply_delete(&mut after, delete(state, false, Some(version), FRESH));
+                    let mut expected = stack;
+                    expected.remove(&version);
+                    assert_eq!(after, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_has_only_a_null_version_and_no_marker() {
+        for state in [BucketState::Unversioned, BucketState::Enabled, BucketState::Suspended] {
+            assert_eq!(put(state, true, FRESH).version, VersionId::NULL);
+            let effect = delete(state, true, None, FRESH);
+            assert_eq!(effect, DeleteEffect { remove: Some(VersionId::NULL), marker: None });
+        }
+    }
+}

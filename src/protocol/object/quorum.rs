@@ -53,5 +53,54 @@ pub fn read_marker(n: usize) -> usize {
 /// Drives that must say *not found* before a version is known never to have been acknowledged: with so
 /// many, no write can have reached even the smallest quorum that acknowledges.
 pub fn absence(n: usize) -> usize {
-    n + 1 - majority(n)
+    (n + 1 - majority(n)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quorums_are_those_of_the_table() {
+        // Drives, parity, read, write, majority.
+        let table = [
+            (1, 0, 1, 1, 1),
+            (2, 1, 1, 2, 2),
+            (3, 1, 2, 2, 2),
+            (4, 2, 2, 3, 3),
+            (5, 2, 3, 3, 3),
+            (6, 3, 3, 4, 4),
+            (7, 3, 4, 4, 4),
+            (8, 4, 4, 5, 5),
+            (9, 4, 5, 5, 5),
+            (10, 4, 6, 6, 6),
+            (12, 4, 8, 8, 7),
+            (14, 4, 10, 10, 8),
+            (16, 4, 12, 12, 9),
+        ];
+        for (n, parity, reads, writes, deletes) in table {
+            let p = default_parity(n);
+            assert_eq!(
+                (p, read(n - p, p), write(n - p, p), majority(n)),
+                (parity, reads, writes, deletes)
+            );
+        }
+        assert_eq!((reduced_parity(1), reduced_parity(6), system_parity(7)), (0, 1, 3));
+    }
+
+    #[test]
+    fn quorums_that_must_meet_do() {
+        for n in 1..=16 {
+            for parity in (0..=n / 2).filter(|parity| is_possible(n, *parity)) {
+                let data = n - parity;
+                assert!(write(data, parity) + write(data, parity) > n, "two writes");
+                assert!(write(data, parity) + majority(n) > n, "a write and a delete");
+                assert!(write(data, parity) <= n && read(data, parity) <= write(data, parity));
+                // With so many drives saying no, no quorum that acknowledges can have been reached.
+                assert!(n - absence(n) < majority(n) && n - absence(n) < write(data, parity));
+            }
+            assert!(majority(n) + read_marker(n) > n, "a marker that was acknowledged is read");
+        }
+        assert!(!is_possible(4, 3) && !is_possible(17, 0) && !is_possible(0, 0));
+    }
 }

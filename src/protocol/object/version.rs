@@ -85,3 +85,70 @@ impl Header {
 pub fn latest(stack: &[Header]) -> Option<&Header> {
     stack.iter().find(|header| !header.is_free())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every combination of two values in each field that orders.
+    fn all() -> Vec<Header> {
+        let mut headers = Vec::new();
+        for bits in 0..32_u8 {
+            let bit = |position: u8| bits >> position & 1;
+            headers.push(Header {
+                version: VersionId([bit(0); 16]),
+                modtime_ns: i64::from(bit(1)) - 1,
+                signature: [bit(2), 0, 0, 0],
+                kind: if bit(3) == 0 { Kind::Object } else { Kind::Marker },
+                flags: bit(4),
+                parity: 0,
+                data: 0,
+            });
+        }
+        headers
+    }
+
+    #[test]
+    fn the_order_is_total_and_transitive() {
+        let headers = all();
+        for one in &headers {
+            for other in &headers {
+                assert_eq!(one.newest_first(other), other.newest_first(one).reverse());
+                assert_eq!(one.newest_first(other) == Ordering::Equal, one == other);
+                for third in &headers {
+                    if one.newest_first(other).is_lt() && other.newest_first(third).is_lt() {
+                        assert!(one.newest_first(third).is_lt());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fields_decide_in_the_order_of_the_format() {
+        let base = all()[0];
+        let newer = Header { modtime_ns: 5, ..base };
+        let marker = Header { kind: Kind::Marker, ..base };
+        let signed = Header { signature: [0, 0, 0, 1], ..base };
+        let named = Header { version: VersionId([9; 16]), ..base };
+        let flagged = Header { flags: 4, ..base };
+        for (first, second) in [
+            (Header { kind: Kind::Marker, ..newer }, Header { signature: [9; 4], ..base }),
+            (base, Header { signature: [9; 4], ..marker }),
+            (signed, Header { flags: 4, ..named }),
+            (named, flagged),
+            (flagged, base),
+        ] {
+            assert_eq!(first.newest_first(&second), Ordering::Less);
+        }
+    }
+
+    #[test]
+    fn the_latest_version_is_never_a_free_one() {
+        let base = all()[0];
+        let free = Header { flags: Header::FREE, kind: Kind::Marker, modtime_ns: 9, ..base };
+        assert_eq!(latest(&[free, base]), Some(&base));
+        assert_eq!(latest(&[free]), None);
+        assert!(!free.is_delete_marker());
+    }
+}

@@ -5,6 +5,7 @@
 //! again exactly as they were read. What a version's metadata keys mean is in [`keys`].
 
 mod body;
+mod codec;
 mod container;
 mod identity;
 pub mod keys;
@@ -22,3 +23,6 @@ pub use version::Version;
 
 pub use crate::protocol::object::version::Header;
 pub use crate::protocol::object::version::Kind;
+
+#[cfg(test)]
+mod tests;
