@@ -1,4 +1,8 @@
-//! Scenarios: as typed (`parse`), as meant (`plan`). Pure: no clock, file or socket.
+//! Scenarios: as typed (`form`, `parse`, `validate`), as meant (`plan`). Pure: no clock, file or socket.
 
 pub mod fault;
+pub mod form;
+pub mod parse;
 pub mod plan;
+pub mod size;
+pub mod validate;

@@ -82,19 +82,6 @@ pub enum Note {
         /// Versions that are not full.
         versions: u64,
     },
-    /// A settle ended.
-    SettleEnded {
-        /// Whether everything was whole.
-        whole: bool,
-        /// Whether durable progress was seen in the second half of its time.
-        progressed: bool,
-        /// How long it took, in milliseconds.
-        took_ms: u64,
-        /// The time objective, in milliseconds.
-        within_ms: u64,
-        /// What was left to do, in words; empty when whole.
-        left: String,
-    },
     /// The wall limit ended the run while it waited for this.
     Stuck {
         /// What was waited for.

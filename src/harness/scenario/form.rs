@@ -1,0 +1,497 @@
+//! A scenario as typed: the YAML form, one struct a map.
+//!
+//! Unknown keys are errors, units stand in the key, a step is a map of one key. What only makes
+//! sense together is checked by `validate`, except the topology, which [`TestbedForm`] checks itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::fault::Fault;
+use super::plan::Filesystem;
+use super::plan::Rung;
+use crate::harness::workload::spec::LoadSpec;
+use crate::harness::workload::spec::WorkloadSpec;
+use crate::protocol::config::Durability;
+use crate::protocol::config::Limits;
+use crate::protocol::control::Defect;
+
+/// The format of a scenario file.
+pub const SCENARIO_FORMAT: u32 = 1;
+
+/// A whole file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioForm {
+    /// [`SCENARIO_FORMAT`].
+    pub format: u32,
+    /// Its name, the same as its file's.
+    pub scenario: String,
+    /// The promise, in a sentence.
+    pub claim: String,
+    /// What it goes back to.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// The smallest suite that runs it.
+    pub suite: Suite,
+    /// The cluster.
+    pub testbed: TestbedForm,
+    /// What clients do.
+    pub workload: WorkloadSpec,
+    /// One case for each of these; each `$case` in the file stands for the case's value.
+    #[serde(default)]
+    pub cases: Option<Cases>,
+    /// Which cases one run takes.
+    #[serde(default)]
+    pub cover: Cover,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+    /// What must be true in the end.
+    pub expect: ExpectForm,
+    /// Bounds of the run.
+    #[serde(default)]
+    pub limits: RunLimits,
+    /// Whether faults may destroy more than parity can bring back.
+    #[serde(default)]
+    pub beyond_tolerance: bool,
+}
+
+/// When a scenario is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Suite {
+    /// At every change.
+    Quick,
+    /// Every night.
+    Nightly,
+    /// Before a release.
+    Release,
+}
+
+impl Suite {
+    /// Every suite, from the smallest.
+    pub const ALL: [Self; 3] = [Self::Quick, Self::Nightly, Self::Release];
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quick => "quick",
+            Self::Nightly => "nightly",
+            Self::Release => "release",
+        })
+    }
+}
+
+impl std::str::FromStr for Suite {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|suite| suite.to_string() == text);
+        found.ok_or_else(|| format!("there is no suite `{text}`: quick, nightly or release"))
+    }
+}
+
+/// The cluster, checked: the topology is possible.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "TestbedTyped")]
+pub struct TestbedForm {
+    /// Processes.
+    pub nodes: usize,
+    /// Drives of each.
+    pub drives: usize,
+    /// Drives of one erasure set.
+    pub set_drives: usize,
+    /// Parity shards of an object.
+    pub parity: usize,
+    /// The file system of every drive.
+    pub filesystem: Filesystem,
+    /// Size of a drive in MiB.
+    pub drive_mib: u64,
+    /// What an acknowledgement promises.
+    pub durability: Durability,
+    /// What must be real at least.
+    pub rung: Rung,
+    /// Bounds and periods of the nodes.
+    pub node_limits: Limits,
+    /// Planted defects.
+    pub defects: Vec<Defect>,
+}
+
+/// The cluster, as typed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TestbedTyped {
+    nodes: usize,
+    drives: usize,
+    #[serde(default)]
+    set_drives: Option<usize>,
+    parity: usize,
+    #[serde(default)]
+    filesystem: Filesystem,
+    #[serde(default = "default_drive_mib")]
+    drive_mib: u64,
+    #[serde(default)]
+    durability: Durability,
+    #[serde(default)]
+    rung: Rung,
+    #[serde(default)]
+    node_limits: Limits,
+    #[serde(default)]
+    defects: Vec<Defect>,
+}
+
+/// The size of a drive that a scenario does not state.
+fn default_drive_mib() -> u64 {
+    64
+}
+
+/// Drives of the largest erasure set that the format has.
+const SET_DRIVES_MAX: usize = 16;
+
+impl TryFrom<TestbedTyped> for TestbedForm {
+    type Error = String;
+
+    fn try_from(typed: TestbedTyped) -> Result<Self, String> {
+        let all = typed.nodes.saturating_mul(typed.drives);
+        if all == 0 || typed.nodes > 16 || all > 64 {
+            return Err(format!(
+                "impossible topology: {} nodes of {} drives (1 to 16 nodes, 1 to 64 drives in all)",
+                typed.nodes, typed.drives
+            ));
+        }
+        let set_drives = match typed.set_drives {
+            Some(set_drives) => set_drives,
+            None if all <= SET_DRIVES_MAX => all,
+            None => return Err(format!("{all} drives are more than one set: state `set_drives`")),
+        };
+        if set_drives == 0 || set_drives > SET_DRIVES_MAX || all % set_drives != 0 {
+            return Err(format!(
+                "impossible topology: sets of {set_drives} drives out of {all} (1 to \
+                 {SET_DRIVES_MAX}, a divisor of all)"
+            ));
+        }
+        if typed.parity > set_drives / 2 {
+            return Err(format!(
+                "impossible topology: parity {} in sets of {set_drives} drives (at most half)",
+                typed.parity
+            ));
+        }
+        let least = match typed.filesystem {
+            Filesystem::Ext4 => 16,
+            Filesystem::Xfs => 300,
+        };
+        if !(least..=4_096).contains(&typed.drive_mib) {
+            return Err(format!(
+                "a drive of {} MiB: {least} to 4096 are possible with this file system",
+                typed.drive_mib
+            ));
+        }
+        Ok(Self {
+            nodes: typed.nodes,
+            drives: typed.drives,
+            set_drives,
+            parity: typed.parity,
+            filesystem: typed.filesystem,
+            drive_mib: typed.drive_mib,
+            durability: typed.durability,
+            rung: typed.rung,
+            node_limits: typed.node_limits,
+            defects: typed.defects,
+        })
+    }
+}
+
+impl TestbedForm {
+    /// Drives that must acknowledge a write, as the format has it.
+    pub fn write_quorum(&self) -> usize {
+        let data = self.set_drives - self.parity;
+        if data == self.parity { data + 1 } else { data }
+    }
+}
+
+/// How a scenario becomes several cases.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cases {
+    /// One for each crash point that a pattern such as `put.*` matches.
+    CrashPoints(String),
+    /// One for each value.
+    Values(Vec<String>),
+}
+
+/// Which cases one run takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Cover {
+    /// All of them.
+    #[default]
+    All,
+    /// So many, drawn from the seed; nightly takes them all.
+    Rotate(usize),
+}
+
+impl TryFrom<String> for Cover {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let count = text.strip_prefix("rotate ").and_then(|count| count.parse().ok());
+        match (text.as_str(), count) {
+            ("all", _) => Ok(Self::All),
+            (_, Some(count)) if count > 0 => Ok(Self::Rotate(count)),
+            _ => Err(format!("cover `{text}` is neither `all` nor `rotate N`")),
+        }
+    }
+}
+
+/// One step: a map of one key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Clients work.
+    Load(LoadSpec),
+    /// A fault strikes, or is armed for the steps that follow.
+    Inject(Fault),
+    /// Faults are undone.
+    Heal(Heal),
+    /// A node is started, and waited for until it is ready.
+    Start(OnNode),
+    /// A node is asked to end, and waited for.
+    Stop(OnNode),
+    /// A bucket is made, as the workload declares it.
+    CreateBucket(OnBucket),
+    /// An emptied bucket is deleted.
+    DeleteBucket(OnBucket),
+    /// Everything is healed, started and given time to become whole.
+    Settle(Settle),
+    /// Final reads, census, verdict: the last step.
+    Check(Nothing),
+}
+
+impl Step {
+    /// Its key.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Load(_) => "load",
+            Self::Inject(_) => "inject",
+            Self::Heal(_) => "heal",
+            Self::Start(_) => "start",
+            Self::Stop(_) => "stop",
+            Self::CreateBucket(_) => "create_bucket",
+            Self::DeleteBucket(_) => "delete_bucket",
+            Self::Settle(_) => "settle",
+            Self::Check(_) => "check",
+        }
+    }
+}
+
+/// What `heal` undoes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heal {
+    /// Only faults of this name; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// Which node a step is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnNode {
+    /// The node.
+    pub node: usize,
+}
+
+/// Which bucket a step is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnBucket {
+    /// The bucket.
+    pub bucket: String,
+}
+
+/// How long a cluster may take to become whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    /// The time objective, in seconds.
+    pub within_s: u64,
+}
+
+/// A map without keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// What must be true in the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectForm {
+    /// The invariants, by name.
+    pub holds: Vec<String>,
+    /// What must have happened for them to mean anything, and how often at least.
+    #[serde(default)]
+    pub provokes: BTreeMap<Counter, u64>,
+    /// The finding that is expected: a canary's catch, or a known failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<ExpectedFailure>,
+}
+
+/// A finding that is expected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedFailure {
+    /// The kind of finding.
+    pub finding: String,
+    /// Where the failure is being worked on; every failure but a canary's has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issue: Option<String>,
+    /// The last day (`YYYY-MM-DD`) on which it is excused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+/// What can be counted in a finished run, from its history and census alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counter {
+    /// Writes that were acknowledged.
+    AcknowledgedWrites,
+    /// Writes of which nobody can tell.
+    AmbiguousWrites,
+    /// Writes that were refused.
+    RefusedWrites,
+    /// Reads that were acknowledged.
+    AcknowledgedReads,
+    /// Deletes that were acknowledged.
+    AcknowledgedDeletes,
+    /// Conditional writes that were answered either way.
+    ConditionalWrites,
+    /// Multipart uploads of which completion was asked.
+    MultipartCompletions,
+    /// Faults that struck.
+    FaultsInjected,
+    /// Faults under which work went on.
+    FaultsInForce,
+    /// Faults that struck at a named crash point.
+    CrashPointsReached,
+    /// Drives that came back under another identity.
+    MountsChanged,
+    /// Times that a node became ready again after its process had ended.
+    NodesRestarted,
+    /// Operations that ended while some fault lasted.
+    OperationsUnderFault,
+    /// Versions acknowledged before a drive's contents were destroyed and whole in the census.
+    VersionsHealed,
+}
+
+impl Counter {
+    /// Every counter.
+    pub const ALL: &[Self] = &[
+        Self::AcknowledgedWrites,
+        Self::AmbiguousWrites,
+        Self::RefusedWrites,
+        Self::AcknowledgedReads,
+        Self::AcknowledgedDeletes,
+        Self::ConditionalWrites,
+        Self::MultipartCompletions,
+        Self::FaultsInjected,
+        Self::FaultsInForce,
+        Self::CrashPointsReached,
+        Self::MountsChanged,
+        Self::NodesRestarted,
+        Self::OperationsUnderFault,
+        Self::VersionsHealed,
+    ];
+
+    /// Its name, as scenarios spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AcknowledgedWrites => "acknowledged_writes",
+            Self::AmbiguousWrites => "ambiguous_writes",
+            Self::RefusedWrites => "refused_writes",
+            Self::AcknowledgedReads => "acknowledged_reads",
+            Self::AcknowledgedDeletes => "acknowledged_deletes",
+            Self::ConditionalWrites => "conditional_writes",
+            Self::MultipartCompletions => "multipart_completions",
+            Self::FaultsInjected => "faults_injected",
+            Self::FaultsInForce => "faults_in_force",
+            Self::CrashPointsReached => "crash_points_reached",
+            Self::MountsChanged => "mounts_changed",
+            Self::NodesRestarted => "nodes_restarted",
+            Self::OperationsUnderFault => "operations_under_fault",
+            Self::VersionsHealed => "versions_healed",
+        }
+    }
+}
+
+/// Bounds of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunLimits {
+    /// The whole run, in seconds.
+    pub wall_s: u64,
+    /// From the start of a node's process to its readiness, in seconds.
+    pub ready_s: u64,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { wall_s: 180, ready_s: 20 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn testbed(text: &str) -> Result<TestbedForm, String> {
+        crate::yaml::parse("t.yaml", text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn possible_topologies_are_read() {
+        for (text, set, quorum) in [
+            ("{ nodes: 1, drives: 1, parity: 0 }", 1, 1),
+            ("{ nodes: 1, drives: 4, parity: 2 }", 4, 3),
+            ("{ nodes: 1, drives: 6, parity: 2 }", 6, 4),
+            ("{ nodes: 3, drives: 4, parity: 4 }", 12, 8),
+            ("{ nodes: 4, drives: 8, parity: 4, set_drives: 16 }", 16, 12),
+        ] {
+            let read = testbed(text).unwrap();
+            assert_eq!((read.set_drives, read.write_quorum()), (set, quorum), "{text}");
+        }
+    }
+
+    #[test]
+    fn impossible_topologies_are_refused_with_their_place() {
+        for text in [
+            "{ nodes: 0, drives: 4, parity: 2 }",
+            "{ nodes: 1, drives: 4, parity: 3 }",
+            "{ nodes: 1, drives: 6, parity: 1, set_drives: 4 }",
+            "{ nodes: 4, drives: 8, parity: 4 }",
+            "{ nodes: 1, drives: 4, parity: 2, drive_mib: 2 }",
+        ] {
+            let error = testbed(text).unwrap_err();
+            assert!(error.starts_with("t.yaml:1:1: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn counters_are_named_as_they_are_written() {
+        for counter in Counter::ALL {
+            let written = serde_json::to_value(counter).unwrap();
+            assert_eq!(written, counter.name());
+        }
+    }
+
+    #[test]
+    fn cover_is_read() {
+        assert_eq!(Cover::try_from("rotate 2".to_owned()), Ok(Cover::Rotate(2)));
+        assert_eq!(Cover::try_from("all".to_owned()), Ok(Cover::All));
+        assert!(Cover::try_from("rotate 0".to_owned()).is_err());
+        assert!(Cover::try_from("some".to_owned()).is_err());
+    }
+}
