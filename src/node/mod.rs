@@ -5,8 +5,10 @@
 
 pub mod control;
 pub mod defects;
+pub mod drives;
 pub mod locks;
 pub mod seams;
+pub mod startup;
 pub mod store;
 
 use std::path::Path;
