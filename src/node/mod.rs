@@ -7,6 +7,7 @@ pub mod control;
 pub mod defects;
 pub mod drives;
 pub mod locks;
+pub mod peer;
 pub mod seams;
 pub mod startup;
 pub mod store;

@@ -65,7 +65,8 @@ pub enum Unproven {
 impl ClusterKey {
     /// The key of the cluster with this `secret` and `layout` (whatever all nodes must agree on).
     pub fn new(secret: &[u8], layout: &str) -> Self {
-        let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
         mac.update(b"firedrill cluster 1\n");
         mac.update(layout.as_bytes());
         Self(mac.finalize().into_bytes().into())
@@ -131,7 +132,8 @@ impl ClusterKey {
     }
 
     fn over(&self, fields: &[&str]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for field in fields {
             // Lengths keep one field from running into the next.
             mac.update(&(field.len() as u64).to_be_bytes());
