@@ -9,10 +9,21 @@
 //! | [`record`] | reading a history back, with its torn tail; pure |
 //! | [`recorder`] | the one task that orders everything that happens |
 //! | [`client`] | one request, one answer, no retries |
-//! | [`driver`] | clients at work |
+//! | [`answer`] | what an answer means for its client; pure |
+//! | [`driver`] | clients at work; [`memory`] is what they have learnt |
+//! | [`prepare`] | what stands before the load |
 //! | [`final_reads`] | what the settled cluster answers |
 
+pub mod answer;
+pub mod client;
+pub mod content;
+pub mod driver;
+pub mod final_reads;
+pub mod generator;
 pub mod history;
+mod lane;
+pub mod memory;
+pub mod prepare;
 pub mod record;
 pub mod recorder;
 pub mod spec;
