@@ -4,9 +4,12 @@
 //! queues, threads and deadlines are the business of whoever owns it. Commit steps are taken only while
 //! [`Fences`] grants their lock.
 
+mod beneath;
+mod files;
 mod local;
 mod request;
 
+use nix::errno::Errno;
 use uuid::Uuid;
 
 pub use super::error::DriveError;
@@ -17,6 +20,8 @@ pub use local::LocalOptions;
 pub use local::LocalSeams;
 pub use request::*;
 
+use super::format::xl_meta::Version;
+use super::layout;
 use crate::value::ObjectKey;
 
 /// Consulted by the owner of a drive before each commit step: does its lock table still grant this id?
@@ -37,4 +42,24 @@ pub trait Drive: Send + Sync {
     ///
     /// [`DriveError::effect`] says what is left behind.
     fn perform(&self, request: DriveRequest) -> Result<DriveReply, DriveError>;
+}
+
+/// Turns what the kernel said at a step into an error.
+fn error_at(step: DriveStep, path: &str) -> impl FnOnce(Errno) -> DriveError {
+    let path = path.to_owned();
+    move |errno| DriveError::from_errno(step, &path, errno as i32)
+}
+
+/// The directory in which the metadata before a write is kept, when the write replaces `replaced`: named by
+/// what is replaced, so that whoever finds it knows which version lies in it.
+pub fn rollback_folder(replaced: &Version) -> Uuid {
+    if let Some(object) = replaced.as_object() {
+        return object.data_dir;
+    }
+    let mut folder = layout::rollback_dir(replaced.id()).into_bytes();
+    let moment = replaced.header().modtime_ns.to_be_bytes();
+    for (byte, salt) in folder[8..].iter_mut().zip(moment) {
+        *byte ^= salt;
+    }
+    Uuid::from_bytes(folder)
 }

@@ -2,15 +2,42 @@
 //!
 //! It is opened by looking only ([`LocalDrive::open`]); nothing is written below its root before it has been
 //! admitted and is owned ([`LocalDrive::own`], or [`DriveRequest::WriteFormat`] on a blank drive).
+//!
+//! What must hold: every write goes through the descriptor of the root that was identified; once that
+//! and the mount point disagree nothing more is written. After a failed flush nothing more is written. What
+//! replaces something is staged whole, flushed, and renamed over it. Steps on one key never overlap.
+
+mod base;
+mod buckets;
+mod commit;
+mod keys;
+mod possession;
+mod quarantine;
+mod queue;
+mod staging;
+#[cfg(test)]
+mod tests;
+mod undo;
+mod uploads;
+mod walk;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 
 use super::Drive;
 use super::DriveError;
 use super::DriveReply;
 use super::DriveRequest;
 use super::Fences;
+use super::beneath::Beneath;
+use super::beneath::RootError;
+use super::beneath::display;
+use super::error_at;
+use super::files::Files;
+use crate::disk::drive::DriveStep;
 use crate::protocol::config::Durability;
 use crate::protocol::crash_point::Passing;
 use crate::protocol::rules::SharedRules;
@@ -39,10 +66,31 @@ pub struct LocalSeams {
     pub rules: SharedRules,
 }
 
+/// Keys that hash alike share a lock, so that steps on one key never overlap.
+const KEY_LOCKS: usize = 128;
+
 /// A drive of this machine.
 pub struct LocalDrive {
     options: LocalOptions,
-    _seams: LocalSeams,
+    seams: LocalSeams,
+    files: Box<dyn Files>,
+    state: Mutex<State>,
+    keys: Vec<Mutex<()>>,
+    queue: Mutex<queue::Queue>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Held while this process owns the drive.
+    lease: Option<Box<dyn Send + Sync>>,
+    /// What an earlier failed flush was to flush.
+    distrusted: Option<String>,
+    /// What was opened and what was found instead.
+    swapped: Option<(String, String)>,
+    unclean: bool,
+    rebuilding: bool,
+    absent_from_ns: i64,
+    absent_until_ns: i64,
 }
 
 impl LocalDrive {
@@ -52,27 +100,31 @@ impl LocalDrive {
     ///
     /// [`DriveError::Absent`] when nothing is mounted there; `Io` when the root cannot be opened.
     pub fn open(options: LocalOptions, seams: LocalSeams) -> Result<Self, DriveError> {
-        Ok(Self { options, _seams: seams })
+        let files = Beneath::open(&options.root, options.allow_unmounted).map_err(|error| {
+            let root = display(&options.root);
+            match error {
+                RootError::Unmounted => DriveError::Absent { root },
+                RootError::Io(nix::errno::Errno::ENOENT) => DriveError::Absent { root },
+                RootError::Io(errno) => error_at(DriveStep::Open, &root)(errno),
+            }
+        })?;
+        Ok(Self::over(options, seams, Box::new(files)))
     }
 
-    /// Takes an admitted drive into possession: its lease, its system folders, a clean staging area.
-    ///
-    /// # Errors
-    ///
-    /// [`DriveError::Leased`] when another process owns it, [`DriveError::Blank`] without a format.
-    pub fn own(&self, now_ns: i64) -> Result<(), DriveError> {
-        let _ = now_ns;
-        unimplemented!("being written")
+    /// A drive over files of any kind.
+    pub(crate) fn over(options: LocalOptions, seams: LocalSeams, files: Box<dyn Files>) -> Self {
+        Self {
+            options,
+            seams,
+            files,
+            state: Mutex::default(),
+            keys: (0..KEY_LOCKS).map(|_| Mutex::new(())).collect(),
+            queue: Mutex::default(),
+        }
     }
 
-    /// Says durably that the drive was closed in order.
-    ///
-    /// # Errors
-    ///
-    /// `Io`; the next start then takes it as unclean.
-    pub fn close(&self, now_ns: i64) -> Result<(), DriveError> {
-        let _ = now_ns;
-        unimplemented!("being written")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,7 +134,62 @@ impl Drive for LocalDrive {
     }
 
     fn perform(&self, request: DriveRequest) -> Result<DriveReply, DriveError> {
-        let _ = request;
-        unimplemented!("being written")
+        let done = |()| DriveReply::Done;
+        match request {
+            DriveRequest::Facts => self.facts().map(DriveReply::Facts),
+            DriveRequest::ReadFormat => self.read_format().map(DriveReply::Format),
+            DriveRequest::WriteFormat { bytes, rebuilding } => {
+                self.write_format(&bytes, rebuilding).map(done)
+            }
+            DriveRequest::FinishRebuild => self.finish_rebuild().map(done),
+            DriveRequest::Heartbeat { now_ns } => self.heartbeat(now_ns).map(done),
+            DriveRequest::ListBuckets => self.list_buckets().map(DriveReply::Buckets),
+            DriveRequest::MakeBucket { grant, bucket } => {
+                self.make_bucket(&grant, &bucket).map(done)
+            }
+            DriveRequest::RemoveBucket { grant, bucket } => {
+                self.remove_bucket(&grant, &bucket).map(done)
+            }
+            DriveRequest::ReadKey { target, inline } => {
+                self.read_key(&target, inline).map(|copy| DriveReply::Key(Box::new(copy)))
+            }
+            DriveRequest::ReadShard { target, data_dir, part, offset, length } => {
+                self.read_shard(&target, data_dir, part, offset, length).map(DriveReply::Bytes)
+            }
+            DriveRequest::StatParts { target, data_dir, parts } => {
+                self.stat_parts(&target, data_dir, &parts).map(DriveReply::Lengths)
+            }
+            DriveRequest::Walk { bucket, prefix, after, limit } => {
+                self.walk(&bucket, &prefix, &after, limit).map(DriveReply::Page)
+            }
+            DriveRequest::Append { staging, part, offset, bytes } => {
+                self.append(staging, part, offset, &bytes).map(done)
+            }
+            DriveRequest::Seal { staging, target, kind } => {
+                self.seal(staging, &target, kind).map(done)
+            }
+            DriveRequest::Discard { staging } => self.discard(staging).map(done),
+            DriveRequest::Commit(commit) => self.commit(*commit).map(DriveReply::Committed),
+            DriveRequest::Remove(remove) => self.remove(&remove).map(DriveReply::Removed),
+            DriveRequest::Undo(undo) => self.undo(&undo).map(done),
+            DriveRequest::Settle(settle) => self.settle(&settle).map(done),
+            DriveRequest::Quarantine(quarantine) => {
+                self.quarantine(&quarantine).map(DriveReply::Removed)
+            }
+            DriveRequest::CommitPart(commit) => self.commit_part(&commit).map(done),
+            DriveRequest::ReadParts { upload, data_dir } => {
+                self.read_parts(&upload, data_dir).map(DriveReply::Parts)
+            }
+            DriveRequest::RemoveUpload { grant, upload } => {
+                self.remove_upload(&grant, &upload).map(done)
+            }
+            DriveRequest::QueuePut(entry) => self.queue_put(entry).map(done),
+            DriveRequest::QueueRead { limit } => self.queue_read(limit).map(DriveReply::Queue),
+            DriveRequest::QueueDone { ids } => self.queue_done(&ids).map(done),
+            DriveRequest::RecordPut { name, bytes } => self.record_put(&name, &bytes).map(done),
+            DriveRequest::RecordRead { name } => self.record_read(&name).map(DriveReply::Record),
+            DriveRequest::RecordRemove { name } => self.record_remove(&name).map(done),
+            DriveRequest::Sweep { now_ns, grace_s } => self.sweep(now_ns, grace_s).map(done),
+        }
     }
 }

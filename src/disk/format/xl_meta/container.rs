@@ -169,6 +169,11 @@ impl XlMeta {
         self.take(version)
     }
 
+    /// Takes an inline value out by its stored name, whoever owns it.
+    pub fn remove_inline(&mut self, name: &str) {
+        self.inline.entries.retain(|(stored, _)| stored != name);
+    }
+
     fn take(&mut self, version: VersionId) -> Option<Version> {
         let at = self.versions.iter().position(|entry| entry.id() == version)?;
         let taken = self.versions.remove(at);

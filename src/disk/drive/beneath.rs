@@ -1,0 +1,304 @@
+//! Files of a real file system, reached through one descriptor of the root.
+//!
+//! Every path is resolved beneath that descriptor, without following links and without crossing into
+//! another mount, so that nothing that happens at the mount point can redirect a write.
+//!
+//! # Sources
+//!
+//! openat2(2), renameat2(2), flock(2).
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+use nix::dir::Dir;
+use nix::dir::Type;
+use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::fcntl::Flock;
+use nix::fcntl::FlockArg;
+use nix::fcntl::OFlag;
+use nix::fcntl::OpenHow;
+use nix::fcntl::ResolveFlag;
+use nix::fcntl::open;
+use nix::fcntl::openat;
+use nix::fcntl::openat2;
+use nix::fcntl::renameat;
+use nix::sys::stat::FileStat;
+use nix::sys::stat::Mode;
+use nix::sys::stat::fstat;
+use nix::sys::stat::fstatat;
+use nix::sys::stat::lstat;
+use nix::sys::stat::mkdirat;
+use nix::sys::statvfs::fstatvfs;
+use nix::unistd::UnlinkatFlags;
+use nix::unistd::fdatasync;
+use nix::unistd::fsync;
+use nix::unistd::linkat;
+use nix::unistd::unlinkat;
+
+use super::files::Entry;
+use super::files::Files;
+use super::files::Room;
+
+const FILE_MODE: Mode = Mode::from_bits_truncate(0o600);
+const DIRECTORY_MODE: Mode = Mode::from_bits_truncate(0o700);
+
+/// Files beneath one root.
+pub struct Beneath {
+    path: PathBuf,
+    root: OwnedFd,
+    /// `st_dev` and inode of the root as it was opened.
+    identity: (u64, u64),
+}
+
+/// Why a root cannot be opened.
+#[derive(Debug)]
+pub enum RootError {
+    /// It lies on the file system of its parent: nothing is mounted there.
+    Unmounted,
+    /// It cannot be opened as a directory.
+    Io(Errno),
+}
+
+impl Beneath {
+    /// Opens a root that is a mount point, or any directory with `allow_unmounted`.
+    pub fn open(path: &Path, allow_unmounted: bool) -> Result<Self, RootError> {
+        let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_RDONLY;
+        let root = open(path, flags, Mode::empty()).map_err(RootError::Io)?;
+        let here = fstat(&root).map_err(RootError::Io)?;
+        if !allow_unmounted {
+            let parent = fstatat(&root, "..", AtFlags::empty()).map_err(RootError::Io)?;
+            if parent.st_dev == here.st_dev {
+                return Err(RootError::Unmounted);
+            }
+        }
+        Ok(Self { path: path.to_owned(), root, identity: identity(&here) })
+    }
+
+    fn open_at(&self, path: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { "." } else { path };
+        let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+        let mode = if flags.contains(OFlag::O_CREAT) { FILE_MODE } else { Mode::empty() };
+        let how = OpenHow::new().flags(flags).mode(mode).resolve(
+            ResolveFlag::RESOLVE_BENEATH
+                | ResolveFlag::RESOLVE_NO_SYMLINKS
+                | ResolveFlag::RESOLVE_NO_MAGICLINKS
+                | ResolveFlag::RESOLVE_NO_XDEV,
+        );
+        loop {
+            match openat2(&self.root, path, how) {
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Err(Errno::ENOSYS) => return self.open_stepwise(path, flags, mode),
+                result => return result,
+            }
+        }
+    }
+
+    /// For kernels without openat2: one component after another, none of them a link.
+    fn open_stepwise(&self, path: &str, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
+        let walk = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut at = openat(&self.root, ".", walk, Mode::empty())?;
+        for component in parents.split('/').filter(|component| !component.is_empty()) {
+            if component == ".." {
+                return Err(Errno::EXDEV);
+            }
+            at = openat(&at, component, walk, Mode::empty())?;
+        }
+        openat(&at, name, flags, mode)
+    }
+
+    /// The directory that holds `path`, and the last name.
+    fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if name.is_empty() || matches!(name, "." | "..") {
+            return Err(Errno::EINVAL);
+        }
+        Ok((self.open_at(parent, OFlag::O_PATH | OFlag::O_DIRECTORY)?, name))
+    }
+
+    fn stat(&self, path: &str) -> Result<FileStat, Errno> {
+        if path.is_empty() {
+            return fstat(&self.root);
+        }
+        let (parent, name) = self.parent(path)?;
+        fstatat(&parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+    }
+}
+
+fn identity(stat: &FileStat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EIO as i32))
+}
+
+fn is_directory(stat: &FileStat) -> bool {
+    stat.st_mode & nix::libc::S_IFMT == nix::libc::S_IFDIR
+}
+
+impl Files for Beneath {
+    fn check_root(&self) -> Result<(), (String, String)> {
+        let words = |(device, inode)| format!("{device}:{inode}");
+        let found = match lstat(self.path.as_path()) {
+            Ok(stat) if identity(&stat) == self.identity => return Ok(()),
+            Ok(stat) => words(identity(&stat)),
+            Err(error) => error.desc().to_owned(),
+        };
+        Err((words(self.identity), found))
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, Errno> {
+        let file = File::from(self.open_at(path, OFlag::O_RDONLY)?);
+        let length = file.metadata().map_err(|error| errno(&error))?.len();
+        let mut bytes = Vec::with_capacity(usize::try_from(length).map_err(|_| Errno::EFBIG)?);
+        io::Read::read_to_end(&mut &file, &mut bytes).map_err(|error| errno(&error))?;
+        Ok(bytes)
+    }
+
+    fn read_at(&self, path: &str, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let file = File::from(self.open_at(path, OFlag::O_RDONLY)?);
+        let mut bytes = vec![0; length];
+        let mut filled = 0;
+        while filled < length {
+            match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(errno(&error)),
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    fn length(&self, path: &str) -> Result<u64, Errno> {
+        let stat = self.stat(path)?;
+        if is_directory(&stat) {
+            return Err(Errno::EISDIR);
+        }
+        Ok(stat.st_size.unsigned_abs())
+    }
+
+    fn changed_ns(&self, path: &str) -> Result<i64, Errno> {
+        let stat = self.stat(path)?;
+        Ok(stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec))
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<Entry>, Errno> {
+        let directory = self.open_at(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
+        let mut directory = Dir::from_fd(directory)?;
+        let mut entries = Vec::new();
+        for entry in directory.iter() {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if matches!(name, "." | "..") {
+                continue;
+            }
+            let is_directory = match entry.file_type() {
+                Some(Type::Directory) => true,
+                Some(Type::File) => false,
+                Some(_) => continue,
+                None => {
+                    let below =
+                        if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                    is_directory(&self.stat(&below)?)
+                }
+            };
+            entries.push(Entry { name: name.to_owned(), is_directory });
+        }
+        entries.sort_unstable();
+        Ok(entries)
+    }
+
+    fn make_directory(&self, path: &str) -> Result<(), Errno> {
+        let (parent, name) = self.parent(path)?;
+        mkdirat(&parent, name, DIRECTORY_MODE)
+    }
+
+    fn write(&self, path: &str, bytes: &[u8], flush: Option<&mut bool>) -> Result<(), Errno> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC;
+        let file = File::from(self.open_at(path, flags)?);
+        file.write_all_at(bytes, 0).map_err(|error| errno(&error))?;
+        if let Some(reached) = flush {
+            *reached = true;
+            fdatasync(&file)?;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, path: &str, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let file = File::from(self.open_at(path, OFlag::O_WRONLY | OFlag::O_CREAT)?);
+        file.write_all_at(bytes, offset).map_err(|error| errno(&error))
+    }
+
+    fn sync_file(&self, path: &str) -> Result<(), Errno> {
+        fdatasync(self.open_at(path, OFlag::O_WRONLY)?)
+    }
+
+    fn sync_directory(&self, path: &str) -> Result<(), Errno> {
+        fsync(self.open_at(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        let (from_parent, from_name) = self.parent(from)?;
+        let (to_parent, to_name) = self.parent(to)?;
+        renameat(&from_parent, from_name, &to_parent, to_name)
+    }
+
+    fn link(&self, from: &str, to: &str) -> Result<(), Errno> {
+        let (from_parent, from_name) = self.parent(from)?;
+        let (to_parent, to_name) = self.parent(to)?;
+        linkat(&from_parent, from_name, &to_parent, to_name, AtFlags::empty())
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<(), Errno> {
+        let file = File::from(self.open_at(path, OFlag::O_WRONLY)?);
+        file.set_len(length).map_err(|error| errno(&error))
+    }
+
+    fn remove_file(&self, path: &str) -> Result<(), Errno> {
+        let (parent, name) = self.parent(path)?;
+        unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir)
+    }
+
+    fn remove_directory(&self, path: &str) -> Result<(), Errno> {
+        let (parent, name) = self.parent(path)?;
+        unlinkat(&parent, name, UnlinkatFlags::RemoveDir)
+    }
+
+    fn lock(&self, path: &str) -> Result<Box<dyn Send + Sync>, Errno> {
+        let opened = match self.open_at(path, OFlag::O_RDWR | OFlag::O_CREAT) {
+            // A lease can be taken on a file system that takes no writes.
+            Err(Errno::EROFS) => self.open_at(path, OFlag::O_RDONLY),
+            opened => opened,
+        };
+        match Flock::lock(File::from(opened?), FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Box::new(lock)),
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    fn room(&self) -> Result<Room, Errno> {
+        let stat = fstatvfs(self.root.as_fd())?;
+        let block = stat.fragment_size();
+        Ok(Room {
+            total_bytes: stat.blocks().saturating_mul(block),
+            free_bytes: stat.blocks_available().saturating_mul(block),
+            free_inodes: stat.files_available(),
+        })
+    }
+}
+
+/// A name as bytes; for messages about roots.
+pub fn display(path: &Path) -> String {
+    String::from_utf8_lossy(OsStr::as_bytes(path.as_os_str())).into_owned()
+}

@@ -1,0 +1,85 @@
+//! The file-level seam below a drive: names, bytes and flushes, relative to one root.
+//!
+//! [`Local`](super::local) works on these few operations alone, so that a file system in memory that can
+//! crash may stand in for a real one. Nothing here retries, caches or decides.
+
+use nix::errno::Errno;
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its name. Names that are not UTF-8 are left out of listings.
+    pub name: String,
+    /// Whether it is a directory; anything that is neither file nor directory is left out.
+    pub is_directory: bool,
+}
+
+/// Room on a file system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes free for us.
+    pub free_bytes: u64,
+    /// Inodes free.
+    pub free_inodes: u64,
+}
+
+/// Files below one root. Paths are relative, use `/`, and never follow a link or leave the root.
+pub trait Files: Send + Sync {
+    /// Whether path and descriptor of the root still mean the same directory; if not, what was opened
+    /// and what is there now.
+    fn check_root(&self) -> Result<(), (String, String)>;
+
+    /// A whole file.
+    fn read(&self, path: &str) -> Result<Vec<u8>, Errno>;
+
+    /// Bytes of a file; fewer at its end.
+    fn read_at(&self, path: &str, offset: u64, length: usize) -> Result<Vec<u8>, Errno>;
+
+    /// Length of a file; `EISDIR` when it is a directory.
+    fn length(&self, path: &str) -> Result<u64, Errno>;
+
+    /// When a file or directory last changed, Unix nanoseconds.
+    fn changed_ns(&self, path: &str) -> Result<i64, Errno>;
+
+    /// Entries of a directory, in order.
+    fn list(&self, path: &str) -> Result<Vec<Entry>, Errno>;
+
+    /// Makes one directory.
+    fn make_directory(&self, path: &str) -> Result<(), Errno>;
+
+    /// Writes a new file, or over the whole of an old one; flushes it when asked.
+    fn write(&self, path: &str, bytes: &[u8], flush: Option<&mut bool>) -> Result<(), Errno>;
+
+    /// Writes into a file, which is made if need be.
+    fn write_at(&self, path: &str, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
+
+    /// Flushes a file's contents.
+    fn sync_file(&self, path: &str) -> Result<(), Errno>;
+
+    /// Flushes a directory's names.
+    fn sync_directory(&self, path: &str) -> Result<(), Errno>;
+
+    /// Renames, over what is there.
+    fn rename(&self, from: &str, to: &str) -> Result<(), Errno>;
+
+    /// Gives a file a second name.
+    fn link(&self, from: &str, to: &str) -> Result<(), Errno>;
+
+    /// Cuts a file.
+    fn truncate(&self, path: &str, length: u64) -> Result<(), Errno>;
+
+    /// Removes a file.
+    fn remove_file(&self, path: &str) -> Result<(), Errno>;
+
+    /// Removes an empty directory.
+    fn remove_directory(&self, path: &str) -> Result<(), Errno>;
+
+    /// Locks a file for this process, making it if need be; `EWOULDBLOCK` when another has it. The lock
+    /// ends with the value.
+    fn lock(&self, path: &str) -> Result<Box<dyn Send + Sync>, Errno>;
+
+    /// Room on the file system.
+    fn room(&self) -> Result<Room, Errno>;
+}

@@ -1,0 +1,258 @@
+//! What every request needs: guards, flushes, paths, the trash.
+
+use std::hash::BuildHasher as _;
+use std::hash::BuildHasherDefault;
+use std::hash::DefaultHasher;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use nix::errno::Errno;
+use uuid::Uuid;
+
+use super::LocalDrive;
+use crate::disk::drive::DriveError;
+use crate::disk::drive::DriveStep;
+use crate::disk::drive::Grant;
+use crate::disk::drive::error_at;
+use crate::disk::layout;
+use crate::protocol::config::Durability;
+use crate::protocol::crash_point::CrashPoint;
+use crate::protocol::crash_point::Place;
+use crate::value::ObjectKey;
+
+/// How often a path is made again when others keep removing its empty directories.
+const REMAKES_MAX: usize = 1000;
+
+impl LocalDrive {
+    /// Refuses unless the drive is the one that was opened.
+    pub(super) fn guard_root(&self) -> Result<(), DriveError> {
+        let mut state = self.state();
+        if state.swapped.is_none() {
+            state.swapped = self.files.check_root().err();
+        }
+        match &state.swapped {
+            None => Ok(()),
+            Some((opened, found)) => Err(DriveError::Swapped {
+                root: self.root_name(),
+                opened: opened.clone(),
+                found: found.clone(),
+            }),
+        }
+    }
+
+    /// Refuses reads of a drive that is not ours or not the one that was opened.
+    pub(super) fn guard_reads(&self) -> Result<(), DriveError> {
+        if self.state().lease.is_none() {
+            return Err(DriveError::NotOwned);
+        }
+        self.guard_root()
+    }
+
+    /// Refuses writes to a drive that is not ours, not the one that was opened, or not to be trusted.
+    pub(super) fn guard_writes(&self) -> Result<(), DriveError> {
+        self.guard_reads()?;
+        match &self.state().distrusted {
+            None => Ok(()),
+            Some(path) => Err(DriveError::Distrusted { path: path.clone() }),
+        }
+    }
+
+    pub(super) fn root_name(&self) -> String {
+        self.options.root.to_string_lossy().into_owned()
+    }
+
+    /// Pins the lock of a step.
+    pub(super) fn pin(&self, grant: &Grant) -> Result<Box<dyn Send>, DriveError> {
+        self.seams.fences.pin(&grant.resource, grant.lock).ok_or_else(|| DriveError::Fenced {
+            resource: grant.resource.clone(),
+            lock: grant.lock,
+        })
+    }
+
+    /// Keeps other steps on the same key away.
+    pub(super) fn lock_key(&self, target: &ObjectKey) -> MutexGuard<'_, ()> {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(target);
+        let index = (hash % self.keys.len() as u64) as usize;
+        self.keys[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes a crash point.
+    pub(super) fn pass(&self, point: CrashPoint, target: &ObjectKey) {
+        let drive = Some(self.options.name.clone());
+        let place = Place { drive, bucket: target.bucket.clone(), key: target.key.clone() };
+        self.seams.passing.pass(point, &place);
+    }
+
+    /// Whether names and metadata below this bucket are flushed.
+    pub(super) fn syncs_names(&self, bucket: &str, key: &str) -> bool {
+        let is_upload = bucket == layout::SYSTEM && key.starts_with("multipart/");
+        self.options.durability == Durability::Strict || bucket == layout::SYSTEM && !is_upload
+    }
+
+    /// Flushes a directory. When that fails the drive is not trusted any more.
+    pub(super) fn sync_directory(&self, path: &str, step: DriveStep) -> Result<(), DriveError> {
+        if !self.seams.rules.syncs_directories() {
+            return Ok(());
+        }
+        self.files.sync_directory(path).map_err(|errno| self.distrust(step, path, errno))
+    }
+
+    /// Flushes a file. When that fails the drive is not trusted any more.
+    pub(super) fn sync_file(&self, path: &str, step: DriveStep) -> Result<(), DriveError> {
+        self.files.sync_file(path).map_err(|errno| self.distrust(step, path, errno))
+    }
+
+    /// Writes a whole file of the staging area, and flushes it when asked.
+    pub(super) fn write_file(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        flush: bool,
+    ) -> Result<(), DriveError> {
+        let mut flushing = false;
+        let result = self.files.write(path, bytes, flush.then_some(&mut flushing));
+        result.map_err(|errno| {
+            if flushing {
+                self.distrust(DriveStep::SyncStaged, path, errno)
+            } else {
+                error_at(DriveStep::Write, path)(errno)
+            }
+        })
+    }
+
+    fn distrust(&self, step: DriveStep, path: &str, errno: Errno) -> DriveError {
+        self.state().distrusted.get_or_insert_with(|| path.to_owned());
+        error_at(step, path)(errno)
+    }
+
+    /// A whole file, or `None` when there is none.
+    pub(super) fn read_if_there(&self, path: &str) -> Result<Option<Vec<u8>>, DriveError> {
+        match self.files.read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
+            Err(errno) => Err(error_at(DriveStep::Read, path)(errno)),
+        }
+    }
+
+    /// Whether something is there.
+    pub(super) fn exists(&self, path: &str) -> Result<bool, DriveError> {
+        match self.files.changed_ns(path) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(false),
+            Err(errno) => Err(error_at(DriveStep::Open, path)(errno)),
+        }
+    }
+
+    /// Makes the directories of `path` below `base`, which must be there. Answers whether any was missing.
+    pub(super) fn make_path(&self, base: &str, path: &str) -> Result<bool, DriveError> {
+        let mut made = false;
+        'again: for _ in 0..REMAKES_MAX {
+            let mut at = base.to_owned();
+            for component in path.split('/').filter(|component| !component.is_empty()) {
+                if !at.is_empty() {
+                    at.push('/');
+                }
+                at.push_str(component);
+                match self.files.make_directory(&at) {
+                    Ok(()) => made = true,
+                    Err(Errno::EEXIST) => {}
+                    // Somebody removed the parent, which was empty until now.
+                    Err(Errno::ENOENT) if self.exists(base)? => continue 'again,
+                    Err(Errno::ENOENT) => {
+                        return Err(DriveError::NoBucket { bucket: base.to_owned() });
+                    }
+                    Err(errno) => return Err(error_at(DriveStep::MakeParents, &at)(errno)),
+                }
+            }
+            return Ok(made);
+        }
+        Err(error_at(DriveStep::MakeParents, path)(Errno::ENOENT))
+    }
+
+    /// Flushes every directory from a key's own up to its bucket.
+    pub(super) fn sync_up_to(&self, base: &str, directory: &str) -> Result<(), DriveError> {
+        let mut at = directory;
+        loop {
+            self.sync_directory(at, DriveStep::SyncPublished)?;
+            if at == base {
+                return Ok(());
+            }
+            match at.rsplit_once('/') {
+                Some((parent, _)) => at = parent,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Removes empty directories from `directory` upwards, as far as `base`, which stays.
+    pub(super) fn prune(&self, base: &str, directory: &str) {
+        let mut at = directory;
+        while at != base && at.len() > base.len() {
+            if self.files.remove_directory(at).is_err() {
+                return;
+            }
+            match at.rsplit_once('/') {
+                Some((parent, _)) => at = parent,
+                None => return,
+            }
+        }
+    }
+
+    /// Moves something to the trash and removes it there as far as that works. Answers whether it was there.
+    pub(super) fn trash(&self, path: &str) -> Result<bool, DriveError> {
+        let to = format!("{}/{}", layout::TRASH, Uuid::new_v4());
+        match self.files.rename(path, &to) {
+            Ok(()) => {
+                // What cannot be removed now is swept later.
+                self.remove_tree(&to).ok();
+                Ok(true)
+            }
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(false),
+            Err(errno) => Err(error_at(DriveStep::CleanUp, path)(errno)),
+        }
+    }
+
+    /// Removes a file, or a directory with all that is in it.
+    pub(super) fn remove_tree(&self, path: &str) -> Result<(), DriveError> {
+        match self.files.remove_file(path) {
+            Ok(()) | Err(Errno::ENOENT) => return Ok(()),
+            Err(Errno::EISDIR | Errno::EPERM) => {}
+            Err(errno) => return Err(error_at(DriveStep::CleanUp, path)(errno)),
+        }
+        for entry in self.files.list(path).map_err(error_at(DriveStep::CleanUp, path))? {
+            self.remove_tree(&format!("{path}/{}", entry.name))?;
+        }
+        match self.files.remove_directory(path) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(error_at(DriveStep::CleanUp, path)(errno)),
+        }
+    }
+
+    /// Renames to a final name. Whatever goes wrong here, the effect is unknown.
+    pub(super) fn publish(&self, from: &str, to: &str) -> Result<(), DriveError> {
+        self.files.rename(from, to).map_err(error_at(DriveStep::Publish, to))
+    }
+}
+
+/// Unix nanoseconds by the wall clock.
+pub(super) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The directory of a key, after its names were checked.
+pub(super) fn directory_of(target: &ObjectKey) -> Result<String, DriveError> {
+    let illegal = |why: layout::IllegalName| DriveError::Illegal { why: why.to_string() };
+    if target.bucket != layout::SYSTEM {
+        layout::check_bucket(&target.bucket).map_err(illegal)?;
+    }
+    layout::check_key(&target.key).map_err(illegal)?;
+    Ok(layout::key_dir(&target.bucket, &target.key))
+}
+
+/// A bucket's name, after it was checked.
+pub(super) fn check_bucket(bucket: &str) -> Result<(), DriveError> {
+    layout::check_bucket(bucket).map_err(|why| DriveError::Illegal { why: why.to_string() })
+}

@@ -1,0 +1,201 @@
+//! Identity, lease and presence: whose drive it is, and since when it has been here.
+
+use serde::Deserialize;
+use serde::Serialize;
+use serde_bytes::ByteBuf;
+use uuid::Uuid;
+
+use super::LocalDrive;
+use super::base::now_ns;
+use super::queue::Queue;
+use super::queue::RECORDS;
+use crate::disk::drive::DriveError;
+use crate::disk::drive::DriveFacts;
+use crate::disk::drive::DriveStep;
+use crate::disk::drive::error_at;
+use crate::disk::format::format_json::FormatJson;
+use crate::disk::layout;
+
+/// When the drive was here: read at the next start to know how long it was away.
+const PRESENCE: &str = ".rustfs.sys/buckets/.heal/firedrill/presence.json";
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Presence {
+    format: u32,
+    alive_ns: i64,
+    absent_from_ns: i64,
+    absent_until_ns: i64,
+}
+
+impl LocalDrive {
+    /// Takes an admitted drive into possession: its lease, its system folders, a clean staging area.
+    ///
+    /// A drive whose file system takes no writes is owned too; its writes fail one by one.
+    ///
+    /// # Errors
+    ///
+    /// [`DriveError::Leased`] when another process owns it, [`DriveError::Blank`] without a format.
+    pub fn own(&self, now_ns: i64) -> Result<(), DriveError> {
+        self.guard_root()?;
+        if self.read_format()?.is_none() {
+            return Err(DriveError::Blank);
+        }
+        self.take_lease()?;
+        match self.prepare(now_ns) {
+            Err(DriveError::ReadOnly { .. }) => {}
+            prepared => prepared.inspect_err(|_| self.state().lease = None)?,
+        }
+        let rebuilding = self.exists(layout::HEALING)?;
+        self.state().rebuilding = rebuilding;
+        let queue = Queue::load(self)?;
+        *self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = queue;
+        Ok(())
+    }
+
+    fn take_lease(&self) -> Result<(), DriveError> {
+        if self.state().lease.is_some() {
+            return Ok(());
+        }
+        let lease = self.files.lock(layout::LEASE).map_err(|errno| match errno {
+            nix::errno::Errno::EWOULDBLOCK => DriveError::Leased { root: self.root_name() },
+            errno => error_at(DriveStep::Open, layout::LEASE)(errno),
+        })?;
+        self.state().lease = Some(lease);
+        Ok(())
+    }
+
+    fn prepare(&self, now_ns: i64) -> Result<(), DriveError> {
+        let presence = match self.read_if_there(PRESENCE)? {
+            Some(bytes) => serde_json::from_slice::<Presence>(&bytes).unwrap_or_default(),
+            None => Presence::default(),
+        };
+        {
+            let mut state = self.state();
+            state.absent_from_ns = presence.alive_ns;
+            state.absent_until_ns = if presence.alive_ns == 0 { 0 } else { now_ns };
+        }
+        let unclean = self.exists(layout::UNCLEAN)?;
+        self.state().unclean = unclean;
+
+        // The staging area of the process before holds nothing that anyone was told about.
+        self.make_path("", layout::TMP_OLD)?;
+        let old = format!("{}/{}", layout::TMP_OLD, Uuid::new_v4());
+        match self.files.rename(layout::TMP, &old) {
+            Ok(()) | Err(nix::errno::Errno::ENOENT) => {}
+            Err(errno) => return Err(error_at(DriveStep::CleanUp, layout::TMP)(errno)),
+        }
+        for folder in layout::SYSTEM_FOLDERS {
+            self.make_path("", folder)?;
+        }
+        self.make_path("", RECORDS)?;
+        self.remove_tree(layout::TMP_OLD)?;
+
+        self.write_file(layout::UNCLEAN, (now_ns / 1_000_000_000).to_string().as_bytes(), true)?;
+        self.heartbeat_as_owner(now_ns)?;
+        self.sync_directory(RECORDS, DriveStep::SyncStaged)?;
+        self.sync_up_to("", ".rustfs.sys/buckets/.heal/firedrill")?;
+        self.sync_directory(layout::SYSTEM, DriveStep::SyncStaged)?;
+        self.sync_directory("", DriveStep::SyncStaged)
+    }
+
+    /// Says durably that the drive was closed in order, and gives up its lease.
+    ///
+    /// # Errors
+    ///
+    /// `Io`; the next start then takes it as unclean.
+    pub fn close(&self, now_ns: i64) -> Result<(), DriveError> {
+        self.guard_writes()?;
+        self.sweep_trash()?;
+        self.heartbeat_as_owner(now_ns)?;
+        match self.files.remove_file(layout::UNCLEAN) {
+            Ok(()) | Err(nix::errno::Errno::ENOENT) => {}
+            Err(errno) => return Err(error_at(DriveStep::CleanUp, layout::UNCLEAN)(errno)),
+        }
+        self.sync_directory(layout::SYSTEM, DriveStep::SyncPublished)?;
+        self.state().lease = None;
+        Ok(())
+    }
+
+    pub(super) fn heartbeat(&self, now_ns: i64) -> Result<(), DriveError> {
+        self.guard_writes()?;
+        self.heartbeat_as_owner(now_ns)
+    }
+
+    fn heartbeat_as_owner(&self, now_ns: i64) -> Result<(), DriveError> {
+        let presence = {
+            let state = self.state();
+            Presence {
+                format: 1,
+                alive_ns: now_ns,
+                absent_from_ns: state.absent_from_ns,
+                absent_until_ns: state.absent_until_ns,
+            }
+        };
+        let bytes = serde_json::to_vec(&presence).expect("a presence has text keys only");
+        let staged = format!("{}/{}", layout::TMP, Uuid::new_v4());
+        self.write_file(&staged, &bytes, true)?;
+        self.publish(&staged, PRESENCE)
+    }
+
+    pub(super) fn read_format(&self) -> Result<Option<ByteBuf>, DriveError> {
+        self.guard_root()?;
+        Ok(self.read_if_there(layout::FORMAT)?.map(ByteBuf::from))
+    }
+
+    pub(super) fn write_format(&self, bytes: &[u8], rebuilding: bool) -> Result<(), DriveError> {
+        self.guard_root()?;
+        if let Some(present) = self.read_format()? {
+            // Telling it twice is fine; another identity is not.
+            return if present.as_slice() == bytes { Ok(()) } else { Err(DriveError::Formatted) };
+        }
+        FormatJson::parse(bytes).map_err(|error| DriveError::Illegal { why: error.to_string() })?;
+        self.make_path("", layout::TMP)?;
+        self.take_lease()?;
+        let published = self.publish_format(bytes, rebuilding);
+        if published.is_err() {
+            self.state().lease = None;
+            return published;
+        }
+        self.own(now_ns())
+    }
+
+    fn publish_format(&self, bytes: &[u8], rebuilding: bool) -> Result<(), DriveError> {
+        if rebuilding {
+            self.write_file(layout::HEALING, b"firedrill", true)?;
+        }
+        let staged = format!("{}/{}.format.json", layout::SYSTEM, Uuid::new_v4());
+        self.write_file(&staged, bytes, true)?;
+        self.sync_directory(layout::SYSTEM, DriveStep::SyncStaged)?;
+        self.publish(&staged, layout::FORMAT)?;
+        self.sync_directory(layout::SYSTEM, DriveStep::SyncPublished)?;
+        self.sync_directory("", DriveStep::SyncPublished)
+    }
+
+    pub(super) fn finish_rebuild(&self) -> Result<(), DriveError> {
+        self.guard_writes()?;
+        match self.files.remove_file(layout::HEALING) {
+            Ok(()) | Err(nix::errno::Errno::ENOENT) => {}
+            Err(errno) => return Err(error_at(DriveStep::CleanUp, layout::HEALING)(errno)),
+        }
+        self.sync_directory(layout::SYSTEM, DriveStep::SyncPublished)?;
+        self.state().rebuilding = false;
+        Ok(())
+    }
+
+    pub(super) fn facts(&self) -> Result<DriveFacts, DriveError> {
+        self.guard_root()?;
+        let room = self.files.room().map_err(error_at(DriveStep::Read, ""))?;
+        let quarantined = self.files.list(layout::QUARANTINE).map_or(0, |entries| entries.len());
+        let state = self.state();
+        Ok(DriveFacts {
+            total_bytes: room.total_bytes,
+            free_bytes: room.free_bytes,
+            free_inodes: room.free_inodes,
+            rebuilding: state.rebuilding,
+            unclean: state.unclean,
+            absent_from_ns: state.absent_from_ns,
+            absent_until_ns: state.absent_until_ns,
+            quarantined: quarantined as u64,
+        })
+    }
+}

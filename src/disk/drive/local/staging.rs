@@ -1,0 +1,79 @@
+//! The staging area: shards are written and flushed here before anyone can see them.
+
+use nix::errno::Errno;
+use uuid::Uuid;
+
+use super::LocalDrive;
+use crate::disk::drive::BULK_BYTES_MAX;
+use crate::disk::drive::CommitKind;
+use crate::disk::drive::DriveError;
+use crate::disk::drive::DriveStep;
+use crate::disk::drive::Staging;
+use crate::disk::drive::error_at;
+use crate::disk::layout;
+use crate::protocol::crash_point::CrashPoint;
+use crate::value::ObjectKey;
+
+impl LocalDrive {
+    pub(super) fn append(
+        &self,
+        staging: Staging,
+        part: u32,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), DriveError> {
+        self.guard_writes()?;
+        if bytes.len() > BULK_BYTES_MAX {
+            return Err(DriveError::Illegal { why: format!("{} bytes at once", bytes.len()) });
+        }
+        let path = format!("{}/{}", staged_data(staging), layout::part_file(part as usize));
+        match self.files.write_at(&path, offset, bytes) {
+            Err(Errno::ENOENT) => {
+                let folder = format!("{}/{}", staging.id, staging.data_dir.hyphenated());
+                self.make_path(layout::TMP, &folder)?;
+                self.files.write_at(&path, offset, bytes)
+            }
+            result => result,
+        }
+        .map_err(error_at(DriveStep::Write, &path))
+    }
+
+    pub(super) fn seal(
+        &self,
+        staging: Staging,
+        target: &ObjectKey,
+        kind: CommitKind,
+    ) -> Result<(), DriveError> {
+        self.guard_writes()?;
+        if kind == CommitKind::Put {
+            self.pass(CrashPoint::PutShardsStaged, target);
+        }
+        let folder = staged_data(staging);
+        let entries = self.files.list(&folder).map_err(error_at(DriveStep::Stage, &folder))?;
+        for entry in entries {
+            self.sync_file(&format!("{folder}/{}", entry.name), DriveStep::SyncStaged)?;
+        }
+        self.sync_directory(&folder, DriveStep::SyncStaged)?;
+        match kind {
+            CommitKind::Put => self.pass(CrashPoint::PutShardsSynced, target),
+            CommitKind::Heal => self.pass(CrashPoint::HealShardsStaged, target),
+            CommitKind::Delete | CommitKind::Multipart | CommitKind::Quiet => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn discard(&self, staging: Staging) -> Result<(), DriveError> {
+        self.guard_writes()?;
+        self.remove_tree(&staged(staging.id))
+    }
+}
+
+/// The folder of one request's staging.
+pub(super) fn staged(id: Uuid) -> String {
+    format!("{}/{}", layout::TMP, id.hyphenated())
+}
+
+/// The folder that becomes a data directory.
+pub(super) fn staged_data(staging: Staging) -> String {
+    format!("{}/{}", staged(staging.id), staging.data_dir.hyphenated())
+}
