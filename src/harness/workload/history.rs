@@ -87,10 +87,12 @@ pub enum Note {
         /// Whether that was a promise of the cluster's (or only our own doing).
         is_promise: bool,
     },
-    /// A signal or a failed step ended the run early.
+    /// A signal, or a failure of the harness itself, ended the run early.
     Interrupted {
         /// Why.
         reason: String,
+        /// The signal, if it was one.
+        signal: Option<i32>,
     },
     /// So many cases ran at once: times are reported, not judged.
     Shared {
