@@ -209,9 +209,11 @@ pub struct Objective {
     pub took_ms: u64,
     /// Whether everything was whole then.
     pub whole: bool,
+    /// Whether the drives still grew more whole when they were last looked at; `None` without a look.
+    pub progressed: Option<bool>,
     /// What was left to do, in words; empty when whole.
     pub left: String,
-    /// Whether it is judged: not when cases shared the machine.
+    /// Whether its time is judged: not when cases shared the machine.
     pub judged: bool,
 }
 

@@ -7,22 +7,43 @@
 //! | [`case`] | what one case came to, as `verdict.json` has it |
 //! | [`class`] | how it counts for the exit code |
 //! | [`suite`] | what a whole run came to |
+//! | [`assemble`] | gathers a case's report from its witnesses; pure |
+//! | [`conclude`] | from findings to one verdict and one exit class; pure |
+//! | `recovery` | phases of the way back, and what it cost; pure |
+//! | `limits` | what a run cannot have shown; pure |
+//! | [`redact`] | secrets, host name and paths leave the files |
+//! | [`terminal`] | a line a case, live progress, the summary |
 //! | [`chain`] | an error with its causes |
 //!
 //! A report is rendered from files alone. Nothing here judges a promise: `check` has done that.
 
+pub mod assemble;
 pub mod case;
 pub mod chain;
 pub mod class;
+pub mod conclude;
 pub mod directory;
 pub mod error;
+pub mod escape;
+mod limits;
 pub mod recorded;
+mod recovery;
+pub mod redact;
 pub mod suite;
+pub mod terminal;
+mod words;
 
+pub use assemble::Gathered;
+pub use assemble::assemble;
 pub use case::CaseReport;
+pub use case::Provoked;
 pub use chain::Chain;
 pub use class::ExitClass;
+pub use conclude::Stop;
 pub use directory::RunDirectory;
 pub use directory::SuiteDirectory;
 pub use error::ReportError;
+pub use redact::Redactor;
+pub use suite::CaseSummary;
+pub use suite::Partition;
 pub use suite::SuiteReport;
