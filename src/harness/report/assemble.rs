@@ -14,6 +14,7 @@ use super::case::VERDICT_FORMAT;
 use super::conclude;
 use super::conclude::Ground;
 use super::conclude::Stop;
+use super::counters;
 use super::limits;
 use super::recovery;
 use crate::harness::audit::census::Census;
@@ -43,8 +44,6 @@ pub struct Gathered<'a> {
     pub census: Option<&'a Census>,
     /// What the invariants found.
     pub judgements: Vec<Judgement>,
-    /// What had to happen.
-    pub provokes: Vec<Provoked>,
     /// How the run as such ended.
     pub stop: Stop,
     /// When it began, in UTC.
@@ -57,14 +56,16 @@ pub struct Gathered<'a> {
 
 /// The report of what was gathered.
 pub fn assemble(gathered: Gathered<'_>) -> CaseReport {
-    let Gathered { plan, history, census, judgements, provokes, stop, began_at, took_ms, today } =
-        gathered;
+    let Gathered { plan, history, census, judgements, stop, began_at, took_ms, today } = gathered;
     let about = About::of(plan);
+    let provokes = provokes(plan, history, census);
     let faults = history.map(faults).unwrap_or_default();
     let objectives = history.map(objectives).unwrap_or_default();
     let torn = history.and_then(|history| history.torn.as_ref()).map(ToString::to_string);
     let conclusion = conclude::conclude(&Ground {
         plan,
+        has_history: history.is_some(),
+        has_census: census.is_some(),
         judgements: &judgements,
         provokes: &provokes,
         faults: &faults,
@@ -97,6 +98,19 @@ pub fn assemble(gathered: Gathered<'_>) -> CaseReport {
         provokes,
         about,
     }
+}
+
+/// What the scenario states, beside what was counted.
+fn provokes(plan: &Plan, history: Option<&History>, census: Option<&Census>) -> Vec<Provoked> {
+    let seen = history.map(|history| counters::count(history, census)).unwrap_or_default();
+    let stated = plan.expect.provokes.iter();
+    stated
+        .map(|(counter, stated)| Provoked {
+            what: counter.name().to_owned(),
+            stated: *stated,
+            seen: seen.get(counter).copied().unwrap_or(0),
+        })
+        .collect()
 }
 
 /// The command that runs the case again with the same choices.

@@ -63,6 +63,8 @@ pub enum Stop {
 #[derive(Debug)]
 pub(super) struct Ground<'a> {
     pub plan: &'a Plan,
+    pub has_history: bool,
+    pub has_census: bool,
     pub judgements: &'a [Judgement],
     pub provokes: &'a [Provoked],
     pub faults: &'a [FaultReport],
@@ -104,6 +106,12 @@ pub(super) fn conclude(ground: &Ground<'_>) -> Conclusion {
         .collect();
     if ground.judgements.is_empty() {
         reasons.push((ExitClass::Undecided, "no invariant was judged".to_owned()));
+    }
+    if !ground.has_history {
+        reasons.push((ExitClass::Undecided, "there is no history to judge".to_owned()));
+    }
+    if !ground.has_census {
+        reasons.push((ExitClass::Undecided, "there is no census of the drives".to_owned()));
     }
     reasons.extend(ground.provokes.iter().filter_map(of_provoked));
     reasons.extend(of_faults(ground));
@@ -282,8 +290,12 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
             let reason = format!("the harness was still waiting for {waiting_for}");
             Some((None, (ExitClass::HarnessFailed, reason)))
         }
-        Note::Interrupted { reason } => {
-            Some((None, (ExitClass::Undecided, format!("ended early: {reason}"))))
+        Note::Interrupted { reason, signal } => {
+            let class = match signal {
+                Some(number) => ExitClass::Signal(u8::try_from(*number).unwrap_or(0)),
+                None => ExitClass::HarnessFailed,
+            };
+            Some((None, (class, format!("ended early: {reason}"))))
         }
         Note::Damage { .. } | Note::Shared { .. } => None,
     }

@@ -9,6 +9,7 @@
 //! | [`suite`] | what a whole run came to |
 //! | [`assemble`] | gathers a case's report from its witnesses; pure |
 //! | [`conclude`] | from findings to one verdict and one exit class; pure |
+//! | [`counters`] | what had to happen, counted; pure |
 //! | `recovery` | phases of the way back, and what it cost; pure |
 //! | `limits` | what a run cannot have shown; pure |
 //! | [`redact`] | secrets, host name and paths leave the files |
@@ -22,6 +23,7 @@ pub mod case;
 pub mod chain;
 pub mod class;
 pub mod conclude;
+pub mod counters;
 pub mod directory;
 pub mod error;
 pub mod escape;

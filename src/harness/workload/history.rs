@@ -58,6 +58,8 @@ pub enum Event {
     Fault(FaultEvent),
     /// Requests begun before this entry can no longer be held by what it names.
     Fence(Fence),
+    /// How far the repair of the cluster got, as the harness sees it.
+    Settle(SettleEvent),
     /// A node changed its state, as the harness saw it from outside.
     Node {
         /// Which node.
@@ -347,6 +349,29 @@ fn is_false(value: &bool) -> bool {
 /// Serde's test for leaving the first page out.
 fn is_first(page: &u32) -> bool {
     *page == 0
+}
+
+/// How far the repair of the cluster got, as the harness sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettleEvent {
+    /// Every fault is healed and every node runs; from here the time objective counts.
+    Began {
+        /// The time objective.
+        within_ms: u64,
+    },
+    /// The drives were looked at, at half time or later.
+    Looked {
+        /// Whether durable redundancy grew since the last look.
+        progressed: bool,
+        /// What was measured, in words.
+        evidence: String,
+    },
+    /// The waiting is over.
+    Ended {
+        /// Whether everything was repaired; only then [`Fence::Settled`] follows.
+        repaired: bool,
+    },
 }
 
 /// A fault changes its state.

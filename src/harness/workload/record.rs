@@ -18,6 +18,7 @@ use super::history::Operation;
 use super::history::Outcome;
 use super::history::PHASE_END;
 use super::history::PHASE_FINAL_READS;
+use super::history::SettleEvent;
 use crate::value::ObjectKey;
 
 /// A position in the history that nothing reaches: the end of what never ended.
@@ -42,6 +43,8 @@ pub struct History {
     pub settled: Vec<At<()>>,
     /// Where a node's processes, connections and proxies were emptied.
     pub restarts: Vec<At<usize>>,
+    /// How the settling went.
+    pub settling: Vec<At<SettleEvent>>,
     /// Steps and phases, where they begin.
     pub phases: Vec<At<String>>,
     /// What nodes did.
@@ -297,6 +300,7 @@ impl History {
             Event::Fence(Fence::NodeRestarted { node }) => {
                 self.restarts.push(At { seq, at_us, what: node });
             }
+            Event::Settle(settle) => self.settling.push(At { seq, at_us, what: settle }),
             Event::Node { node, state } => {
                 self.nodes.push(At { seq, at_us, what: (node, state) });
             }

@@ -1,0 +1,134 @@
+//! What a finished run provoked, counted from its history and census alone.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use crate::harness::audit::census::Census;
+use crate::harness::audit::census::VersionClass;
+use crate::harness::scenario::form::Counter;
+use crate::harness::workload::history::Action;
+use crate::harness::workload::history::Condition;
+use crate::harness::workload::history::FaultPhase;
+use crate::harness::workload::history::NodeState;
+use crate::harness::workload::history::Note;
+use crate::harness::workload::history::Outcome;
+use crate::harness::workload::record::History;
+use crate::harness::workload::record::NEVER;
+use crate::harness::workload::record::Op;
+
+/// Every counter of a run.
+pub fn count(history: &History, census: Option<&Census>) -> BTreeMap<Counter, u64> {
+    Counter::ALL.iter().map(|counter| (*counter, value(*counter, history, census))).collect()
+}
+
+/// One counter.
+fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
+    let ops = |wanted: &dyn Fn(&Op) -> bool| {
+        history.ops.iter().filter(|op| !op.is_final && wanted(op)).count() as u64
+    };
+    let faults = |phase: FaultPhase| {
+        let events = history.faults.iter().filter(|event| event.what.phase == phase);
+        events.map(|event| event.what.fault).collect::<BTreeSet<_>>().len() as u64
+    };
+    match counter {
+        Counter::AcknowledgedWrites => ops(&|op| op.is_write() && op.is_acknowledged()),
+        Counter::AmbiguousWrites => ops(&|op| op.is_write() && op.outcome() == Outcome::Ambiguous),
+        Counter::RefusedWrites => ops(&|op| op.is_write() && op.outcome() == Outcome::Refused),
+        Counter::AcknowledgedReads => ops(&|op| op.asked.action.is_read() && op.is_acknowledged()),
+        Counter::AcknowledgedDeletes => {
+            ops(&|op| matches!(op.asked.action, Action::Delete { .. }) && op.is_acknowledged())
+        }
+        Counter::ConditionalWrites => {
+            ops(&|op| is_conditional(&op.asked.action) && op.outcome() != Outcome::Ambiguous)
+        }
+        Counter::MultipartCompletions => {
+            ops(&|op| matches!(op.asked.action, Action::CompleteUpload { .. }))
+        }
+        Counter::FaultsInjected => faults(FaultPhase::Injected),
+        Counter::FaultsInForce => faults(FaultPhase::InForce),
+        Counter::CrashPointsReached => {
+            let struck = history.faults.iter().filter(|event| {
+                event.what.phase == FaultPhase::Injected && event.what.at.is_some()
+            });
+            struck.map(|event| event.what.fault).collect::<BTreeSet<_>>().len() as u64
+        }
+        Counter::MountsChanged => {
+            // `vm_restart` names in its healed event the drives whose identity it saw change.
+            let healed = history.faults.iter().filter(|event| {
+                event.what.phase == FaultPhase::Healed && event.what.name == "vm_restart"
+            });
+            healed.map(|event| event.what.drives.len() as u64).sum()
+        }
+        Counter::NodesRestarted => restarts(history),
+        Counter::OperationsUnderFault => {
+            let bands = bands(history);
+            ops(&|op| {
+                op.ended != NEVER
+                    && bands.iter().any(|(from, to)| *from <= op.ended && op.ended <= *to)
+            })
+        }
+        Counter::VersionsHealed => healed(history, census),
+    }
+}
+
+/// Whether a write carries a precondition.
+fn is_conditional(action: &Action) -> bool {
+    match action {
+        Action::Put { condition, .. } | Action::CompleteUpload { condition, .. } => {
+            *condition != Condition::Always
+        }
+        _ => false,
+    }
+}
+
+/// How often a node became ready after it had been dead.
+fn restarts(history: &History) -> u64 {
+    let mut dead = BTreeSet::new();
+    let mut count = 0;
+    for event in &history.nodes {
+        match event.what {
+            (node, NodeState::Dead) => {
+                dead.insert(node);
+            }
+            (node, NodeState::Ready) if dead.remove(&node) => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// From where to where, in positions of the history, each fault lasted.
+pub fn bands(history: &History) -> Vec<(u64, u64)> {
+    let mut open: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut bands = Vec::new();
+    for event in &history.faults {
+        let fault = event.what.fault;
+        match event.what.phase {
+            FaultPhase::Injected => {
+                open.entry(fault).or_insert(event.seq);
+            }
+            FaultPhase::Healed => {
+                if let Some(from) = open.remove(&fault) {
+                    bands.push((from, event.seq));
+                }
+            }
+            FaultPhase::InForce | FaultPhase::NotReached => {}
+        }
+    }
+    bands.extend(open.into_values().map(|from| (from, NEVER)));
+    bands
+}
+
+/// Versions that a census on the way found damaged and that are whole in the last one.
+fn healed(history: &History, census: Option<&Census>) -> u64 {
+    let Some(census) = census else {
+        return 0;
+    };
+    let versions = census.keys.iter().flat_map(|key| &key.versions);
+    let left = versions.filter(|version| version.class != VersionClass::Full).count() as u64;
+    let worst = history.notes.iter().filter_map(|note| match &note.what {
+        Note::Damage { versions, .. } => Some(*versions),
+        _ => None,
+    });
+    worst.max().unwrap_or(0).saturating_sub(left)
+}
