@@ -398,7 +398,8 @@ fn respell(text: &str, keeps_slash: bool) -> String {
     }
 }
 
-fn query_pairs(query: &str) -> Vec<(String, String)> {
+/// Names and values of a query, decoded.
+pub fn query_pairs(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let split = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let text = |part: &str| String::from_utf8_lossy(&decode(part)).into_owned();

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `GET /health/live` (unsigned) | 200 while the process serves |
 //! | `GET /health/ready` (unsigned) | 200 or 503 with [`Readiness`] |
+//! | `GET /metrics` (unsigned) | Prometheus text |
 //! | `GET /firedrill/v1/status` | [`NodeStatus`] |
-//! | `POST /firedrill/v1/heal?deep=&bucket=&prefix=` | [`HealStarted`] |
+//! | `POST /firedrill/v1/heal?deep=&bucket=&prefix=&key=&version=` | [`HealStarted`] |
 //! | `GET /firedrill/v1/heal/<id>` | [`HealProgress`] |
 //! | `GET /firedrill/v1/config` | the node's configuration, without secrets |
 //!
@@ -19,7 +20,8 @@ use super::control::Defect;
 /// The body of `/health/ready`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Readiness {
-    /// Whether requests are served: the format is accepted and the node reaches a write quorum of every set.
+    /// Whether requests are served: the deployment's format is accepted, and this node has found its peers and
+    /// reaches a write quorum of every set, or has waited for them for a while.
     pub ready: bool,
     /// Why not; empty when ready.
     pub reason: String,
@@ -52,6 +54,12 @@ pub struct NodeStatus {
     pub heal: HealStatus,
     /// Locks that this node grants now.
     pub locks_granted: usize,
+    /// Writes that were answered as unknown since the start.
+    pub writes_unknown: u64,
+    /// Writes that were taken back since the start.
+    pub writes_undone: u64,
+    /// Reads that met a bad or missing shard since the start.
+    pub reads_repaired: u64,
 }
 
 /// One drive.
@@ -102,8 +110,6 @@ pub struct HealStatus {
     pub last_cycle_ended_at_ms: Option<u64>,
     /// Versions healed since the start.
     pub versions_healed: u64,
-    /// Attempts that failed since the start; each is tried again.
-    pub failures: u64,
     /// Versions moved to the quarantine since the start.
     pub versions_quarantined: u64,
 }
@@ -128,6 +134,8 @@ pub struct HealProgress {
     pub examined: u64,
     /// Versions that were repaired on at least one drive.
     pub healed: u64,
+    /// Versions, directories and files that were moved to the quarantine.
+    pub quarantined: u64,
     /// Versions that could not be made whole, with the reason in `problems`.
     pub failed: u64,
     /// The first problems, in words.
@@ -142,6 +150,4 @@ pub enum HealState {
     Running,
     /// Everything was looked at; `failed` says how it went.
     Done,
-    /// It gave up before it had looked at everything.
-    Failed,
 }

@@ -2,7 +2,6 @@
 
 pub mod fault;
 pub mod form;
-pub mod library;
 pub mod parse;
 pub mod plan;
 pub mod size;

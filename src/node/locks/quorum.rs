@@ -68,8 +68,6 @@ pub enum LockCall {
     },
     /// The asking node has restarted: count on none of its earlier grants.
     Forget {
-        /// Which node asks.
-        node: usize,
         /// Its new life.
         life: Uuid,
     },
@@ -80,7 +78,7 @@ pub enum LockCall {
 pub struct LockAnswer {
     /// Whether it was done.
     pub granted: bool,
-    /// The life of the node that answers: another one after each of its starts.
+    /// The life of the node that answers: a greater one after each of its starts (UUID version 7).
     pub life: Uuid,
 }
 
@@ -176,18 +174,7 @@ impl QuorumLocks {
 
     /// From now on no lock of this node counts on a grant that `node` made before `life` began.
     pub fn forget_votes_of(&self, node: usize, life: Uuid) {
-        if let Some(known) = lock(&self.shared.lives).get_mut(node) {
-            if *known == Some(life) {
-                return;
-            }
-            *known = Some(life);
-        }
-        let held: Vec<_> = lock(&self.shared.held).values().filter_map(Weak::upgrade).collect();
-        for held in held {
-            if let Some(until) = lock(&held.until).get_mut(node) {
-                *until = None;
-            }
-        }
+        self.shared.counts(node, life);
     }
 
     /// Locks that are held or tried here now.
@@ -286,9 +273,23 @@ impl Shared {
         held
     }
 
-    /// Whether an answer of `node` in `life` counts; the first one tells which life it has.
+    /// Whether an answer of `node` in `life` counts. A later life than the known one ends the votes of
+    /// the earlier; an earlier one does not count.
     fn counts(&self, node: usize, life: Uuid) -> bool {
-        *lock(&self.lives)[node].get_or_insert(life) == life
+        let mut lives = lock(&self.lives);
+        let Some(known) = lives.get_mut(node) else { return false };
+        match known {
+            Some(known) if *known > life => return false,
+            Some(known) if *known < life => {
+                let held: Vec<_> = lock(&self.held).values().filter_map(Weak::upgrade).collect();
+                for held in held {
+                    lock(&held.until)[node] = None;
+                }
+            }
+            _ => {}
+        }
+        *known = Some(life);
+        true
     }
 }
 
@@ -334,7 +335,7 @@ impl Held {
         let (peer, asked) = (&self.shared.nodes[node], Instant::now());
         let resource = self.resource.clone();
         let answer = peer.ask(LockCall::Grant { resource, id: self.id, mode }).await?;
-        let counts = answer.granted && self.shared.counts(node, answer.life);
+        let counts = self.shared.counts(node, answer.life) && answer.granted;
         if counts {
             lock(&self.until)[node] = Some(asked + self.shared.lease);
         }
@@ -394,7 +395,7 @@ impl Held {
         let (resource, id) = (self.resource.clone(), self.id);
         let answer = self.shared.nodes[node].ask(LockCall::Refresh { resource, id }).await;
         let Some(answer) = answer else { return };
-        let counts = answer.granted && self.shared.counts(node, answer.life);
+        let counts = self.shared.counts(node, answer.life) && answer.granted;
         let mut until = lock(&self.until);
         until[node] = match until[node] {
             Some(until) if counts => Some(until.max(asked + self.shared.lease)),

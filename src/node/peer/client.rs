@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -21,7 +23,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::Digest as _;
 use sha2::Sha256;
-use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::node::drives::Seen;
@@ -39,6 +40,9 @@ use crate::node::peer::words::PeerDriveState;
 use crate::node::peer::words::PeerState;
 use crate::node::seams::BoxFuture;
 use crate::protocol::admin::DriveCondition;
+
+/// How often a peer is polled at a start.
+const HURRIED_PERIOD: Duration = Duration::from_millis(50);
 
 /// How a peer is reached.
 pub struct PeerParts {
@@ -63,7 +67,7 @@ pub struct Peer {
     parts: PeerParts,
     pool: Pool,
     view: Mutex<View>,
-    polled: watch::Sender<u64>,
+    hurries: AtomicBool,
 }
 
 /// What was last learnt of it.
@@ -88,8 +92,7 @@ impl Peer {
             life: None,
             drives: vec![unknown; parts.drives],
         };
-        let (polled, _) = watch::channel(0);
-        Self { parts, pool, view: Mutex::new(view), polled }
+        Self { parts, pool, view: Mutex::new(view), hurries: AtomicBool::new(true) }
     }
 
     /// Which node it is.
@@ -115,23 +118,18 @@ impl Peer {
         }
     }
 
-    /// Counts polls, answered or not.
-    pub fn polls(&self) -> watch::Receiver<u64> {
-        self.polled.subscribe()
+    /// Whether it is polled in quick succession, as at a start, when much changes.
+    pub fn hurry(&self, hurries: bool) {
+        self.hurries.store(hurries, Ordering::SeqCst);
     }
 
-    /// Polls the peer for as long as the future is polled. The first polls follow each other closely, so
-    /// that nodes which start together find each other soon.
+    /// Polls the peer for as long as the future is polled.
     pub async fn watch(self: Arc<Self>) {
-        let mut soon = 20;
         loop {
             self.poll().await;
-            self.polled.send_modify(|polls| *polls += 1);
-            let eager = soon > 0 && self.unreachable().is_some();
-            soon -= i32::from(eager);
+            let hurries = self.hurries.load(Ordering::SeqCst);
             let period = self.parts.poll_period;
-            tokio::time::sleep(if eager { period.min(Duration::from_millis(50)) } else { period })
-                .await;
+            tokio::time::sleep(if hurries { period.min(HURRIED_PERIOD) } else { period }).await;
         }
     }
 

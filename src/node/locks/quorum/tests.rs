@@ -32,7 +32,7 @@ struct Cluster {
 fn cluster(lease: Duration) -> Cluster {
     let tables: Vec<_> = (0..3).map(|_| LocalLocks::new(lease)).collect();
     let reached = |table: &LocalLocks| {
-        let table = OwnTable::new(table.clone(), Uuid::new_v4());
+        let table = OwnTable::new(table.clone(), Uuid::now_v7());
         Arc::new(Reached { table, cut: AtomicBool::new(false) })
     };
     let nodes: Vec<_> = tables.iter().map(reached).collect();
@@ -138,9 +138,9 @@ async fn a_restarted_node_is_not_counted_on() {
     let a = &cluster.coordinators[0];
     cluster.nodes[2].cut.store(true, Ordering::SeqCst);
     let guard = a.acquire(&key(), LockMode::Exclusive, WAIT).await.expect("8 of 12 votes");
-    a.forget_votes_of(2, Uuid::new_v4());
+    a.forget_votes_of(2, Uuid::now_v7());
     assert!(guard.is_held(), "it had no vote of node 2");
-    a.forget_votes_of(1, Uuid::new_v4());
+    a.forget_votes_of(1, Uuid::now_v7());
     assert!(!guard.is_held(), "4 votes are left");
     let short = Duration::from_millis(100);
     let late = a.acquire(&key(), LockMode::Exclusive, short).await;

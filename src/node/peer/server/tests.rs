@@ -114,7 +114,7 @@ async fn a_peer_is_asked_and_answers() {
     let bytes = vec![7; crate::disk::drive::BULK_BYTES_MAX];
     let put = DriveRequest::RecordPut { name: "r".to_owned(), bytes: bytes.clone() };
     assert_eq!(drive.call(put).await, Ok(DriveReply::Bytes(bytes)), "bulk bytes pass");
-    let call = LockCall::Forget { node: 0, life: Uuid::nil() };
+    let call = LockCall::Forget { life: Uuid::nil() };
     assert!(LockPeer::ask(&*peer, call).await.expect("an answer").granted);
 }
 
@@ -134,7 +134,7 @@ async fn a_request_counts_once_and_with_its_own_body() {
     let (address, node, _accept) = start("127.0.0.1:0", false).await;
     let pool = crate::node::peer::pool::Pool::new(address.to_string(), 1 << 20);
     let path = format!("{}lock", words::PREFIX);
-    let body = words::encode(&LockCall::Forget { node: 0, life: Uuid::nil() });
+    let body = words::encode(&LockCall::Forget { life: Uuid::nil() });
     let envelope = Envelope {
         from: 0,
         to: 1,

@@ -1,0 +1,77 @@
+//! S3 over the store: the operations of s3s's trait, each a few lines here and a function beside it.
+//!
+//! What is not in the trait's implementation answers `NotImplemented`, and so does a header that asks
+//! for something that the store does not do: nothing that a client asks for is silently left out. s3s
+//! has verified the signature and `access` the action by the time anything here is called.
+
+pub mod access;
+mod buckets;
+mod convert;
+mod errors;
+mod listing;
+mod objects;
+mod unsupported;
+mod uploads;
+
+use std::sync::Arc;
+
+use s3s::S3;
+use s3s::S3Request;
+use s3s::S3Response;
+use s3s::S3Result;
+use s3s::dto::*;
+
+use crate::node::store::Store;
+use crate::protocol::rules::SharedRules;
+
+/// S3 as one node serves it.
+pub struct Gateway {
+    store: Arc<Store>,
+    rules: SharedRules,
+}
+
+impl Gateway {
+    /// Serves `store`; `rules` say how an unknown outcome is answered.
+    pub fn new(store: Arc<Store>, rules: SharedRules) -> Self {
+        Self { store, rules }
+    }
+}
+
+/// Declares the operations: name, input and output as s3s has them, and the function that does it.
+macro_rules! operations {
+    ($($name:ident: $input:ident -> $output:ident = $module:ident,)+) => {
+        #[async_trait::async_trait]
+        impl S3 for Gateway {
+            $(async fn $name(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+                $module::$name(self, request).await
+            })+
+        }
+    };
+}
+
+operations! {
+    list_buckets: ListBucketsInput -> ListBucketsOutput = buckets,
+    create_bucket: CreateBucketInput -> CreateBucketOutput = buckets,
+    delete_bucket: DeleteBucketInput -> DeleteBucketOutput = buckets,
+    head_bucket: HeadBucketInput -> HeadBucketOutput = buckets,
+    get_bucket_location: GetBucketLocationInput -> GetBucketLocationOutput = buckets,
+    get_bucket_versioning: GetBucketVersioningInput -> GetBucketVersioningOutput = buckets,
+    put_bucket_versioning: PutBucketVersioningInput -> PutBucketVersioningOutput = buckets,
+    put_object: PutObjectInput -> PutObjectOutput = objects,
+    get_object: GetObjectInput -> GetObjectOutput = objects,
+    head_object: HeadObjectInput -> HeadObjectOutput = objects,
+    delete_object: DeleteObjectInput -> DeleteObjectOutput = objects,
+    delete_objects: DeleteObjectsInput -> DeleteObjectsOutput = objects,
+    copy_object: CopyObjectInput -> CopyObjectOutput = objects,
+    create_multipart_upload: CreateMultipartUploadInput -> CreateMultipartUploadOutput = uploads,
+    upload_part: UploadPartInput -> UploadPartOutput = uploads,
+    upload_part_copy: UploadPartCopyInput -> UploadPartCopyOutput = uploads,
+    complete_multipart_upload:
+        CompleteMultipartUploadInput -> CompleteMultipartUploadOutput = uploads,
+    abort_multipart_upload: AbortMultipartUploadInput -> AbortMultipartUploadOutput = uploads,
+    list_parts: ListPartsInput -> ListPartsOutput = uploads,
+    list_multipart_uploads: ListMultipartUploadsInput -> ListMultipartUploadsOutput = uploads,
+    list_objects: ListObjectsInput -> ListObjectsOutput = listing,
+    list_objects_v2: ListObjectsV2Input -> ListObjectsV2Output = listing,
+    list_object_versions: ListObjectVersionsInput -> ListObjectVersionsOutput = listing,
+}

@@ -1,0 +1,302 @@
+//! The listener: our own accept loop over hyper, routed by path before S3 sees a request.
+//!
+//! | path | goes to |
+//! |---|---|
+//! | `/health/…`, `/metrics` | answered here, unsigned |
+//! | `/firedrill/v1/peer/…` | `peer::server` |
+//! | `/firedrill/v1/…` | `admin` |
+//! | `/iceberg…`, `/_iceberg…` | not there yet: 501 |
+//! | everything else | S3 |
+//!
+//! A request that has begun is finished even when its client has gone: what it does to drives is not
+//! left half done because a connection broke.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::time::Instant;
+
+use http::HeaderValue;
+use http::Request;
+use http::Response;
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use http_body_util::Limited;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use hyper_util::rt::TokioTimer;
+use s3s::Body;
+use s3s::service::S3Service;
+use s3s::service::S3ServiceBuilder;
+use tokio::net::TcpListener;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::node::admin;
+use crate::node::peer::server::PeerServer;
+use crate::node::peer::words;
+use crate::node::s3::Gateway;
+use crate::node::s3::access::Gate;
+use crate::node::service::Node;
+use crate::node::store::Store;
+
+/// How long a client may take to send a request's head.
+const HEAD_WAIT: Duration = Duration::from_secs(30);
+/// Between two looks at what is still being answered, at the end.
+const DRAIN_PERIOD: Duration = Duration::from_millis(5);
+
+/// Serves one node.
+pub struct Server {
+    node: Arc<Node>,
+    peers: PeerServer<Node>,
+    s3: OnceLock<S3Service>,
+    ending: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Serves `node`; S3 is refused until [`open`](Self::open).
+    pub fn new(node: &Arc<Node>) -> Arc<Self> {
+        let deadline = Duration::from_millis(node.loaded.config.limits.peer_deadline_ms);
+        let nodes = node.loaded.config.nodes.len();
+        let peers = PeerServer::new(node.me(), nodes, node.key.clone(), deadline, Arc::clone(node));
+        let (s3, ending) = (OnceLock::new(), watch::Sender::new(false));
+        Arc::new(Self { node: Arc::clone(node), peers, s3, ending })
+    }
+
+    /// Serves S3 over `store` from now on.
+    pub fn open(&self, store: &Arc<Store>) {
+        let gateway = Gateway::new(Arc::clone(store), Arc::clone(&self.node.rules));
+        let gate = Gate {
+            principals: self.node.loaded.principals.clone(),
+            metrics: Arc::clone(&self.node.metrics),
+        };
+        let mut builder = S3ServiceBuilder::new(gateway);
+        builder.set_auth(gate.clone());
+        builder.set_access(gate);
+        self.s3.get_or_init(|| builder.build());
+    }
+
+    /// Accepts connections until the listener fails.
+    pub async fn accept(self: &Arc<Self>, listener: TcpListener) -> std::io::Error {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let server = Arc::clone(self);
+                    tokio::spawn(async move { server.converse(stream).await });
+                }
+                // The connection was gone before it was accepted, or descriptors ran out for a moment.
+                Err(error) if is_passing(&error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(DRAIN_PERIOD).await;
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Lets requests that have begun end, for at most `wait`; nothing new is begun.
+    pub async fn drain(&self, wait: Duration) {
+        self.ending.send_replace(true);
+        let deadline = Instant::now() + wait;
+        while self.node.metrics.in_flight() > 0 && Instant::now() < deadline {
+            tokio::time::sleep(DRAIN_PERIOD).await;
+        }
+    }
+
+    async fn converse(self: Arc<Self>, stream: TcpStream) {
+        // An answer's head and its first bytes leave together anyway.
+        let _ = stream.set_nodelay(true);
+        let server = Arc::clone(&self);
+        let service = service_fn(move |request| Arc::clone(&server).finish(request));
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
+        let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+        let mut ending = self.ending.subscribe();
+        let asked_to_end = async {
+            // The sender lives as long as the server does.
+            let _ = ending.wait_for(|ending| *ending).await;
+        };
+        tokio::select! {
+            // How a connection ends is its client's business.
+            _ = &mut connection => {}
+            () = asked_to_end => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
+        }
+    }
+
+    /// Answers a request in a task of its own, so that it is finished whatever becomes of its connection.
+    async fn finish(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, s3s::HttpError> {
+        let (route, began) = (route_of(request.uri().path()), Instant::now());
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        self.node.metrics.began();
+        let counted = InFlight { server: Arc::clone(&self), route, began, status: None };
+        let answer = tokio::spawn(async move {
+            let mut counted = counted;
+            let answer = Arc::clone(&counted.server).route(route, request).await;
+            counted.status = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+            answer
+        });
+        let answer = answer.await.unwrap_or_else(|panic| {
+            tracing::error!(%panic, %method, path, "a request failed inside");
+            Ok(plain(StatusCode::INTERNAL_SERVER_ERROR, "the request failed inside"))
+        });
+        let status = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+        let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(%method, path, status, took_ms, "answered");
+        answer
+    }
+
+    async fn route(
+        self: Arc<Self>,
+        route: &'static str,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, s3s::HttpError> {
+        match route {
+            "health" => Ok(self.health(request.uri().path())),
+            "metrics" => {
+                let text = self.node.metrics.render(&self.node.status());
+                let mut answer = Response::new(Body::from(text));
+                let kind = HeaderValue::from_static("text/plain; version=0.0.4");
+                answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+                Ok(answer)
+            }
+            "peer" => {
+                let Ok(answer) = self.peers.serve(request).await;
+                Ok(answer.map(|body| Body::http_body(body.map_err(|never| match never {}))))
+            }
+            "admin" => {
+                let (head, body) = request.into_parts();
+                let body = Limited::new(body, admin::BODY_BYTES_MAX).collect().await;
+                let Ok(body) = body else {
+                    return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is not read"));
+                };
+                Ok(admin::answer(&self.node, &head, &body.to_bytes()).map(Body::from))
+            }
+            "catalog" => {
+                Ok(plain(StatusCode::NOT_IMPLEMENTED, "the table catalog is not there yet"))
+            }
+            _ => self.s3(request).await,
+        }
+    }
+
+    fn health(&self, path: &str) -> Response<Body> {
+        match path {
+            "/health/live" => admin::json_answer(StatusCode::OK, b"{}".to_vec()).map(Body::from),
+            "/health/ready" => {
+                let readiness = self.node.readiness();
+                let status = match readiness.ready {
+                    true => StatusCode::OK,
+                    false => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                let json = serde_json::to_vec(&readiness).unwrap_or_default();
+                admin::json_answer(status, json).map(Body::from)
+            }
+            _ => plain(StatusCode::NOT_FOUND, "there is /health/live and /health/ready"),
+        }
+    }
+
+    async fn s3(&self, request: Request<Incoming>) -> Result<Response<Body>, s3s::HttpError> {
+        let id = HeaderValue::from_str(&Uuid::new_v4().simple().to_string());
+        let mut answer = match self.s3.get() {
+            Some(s3) => s3.call(request.map(Body::from)).await?,
+            None => {
+                // Nothing was done: a client may well try again.
+                let body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code><Message>the node is starting</Message></Error>";
+                let mut answer = Response::new(Body::from(body.to_owned()));
+                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                let kind = HeaderValue::from_static("application/xml");
+                answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+                answer
+            }
+        };
+        if let Ok(id) = id {
+            answer.headers_mut().insert("x-amz-request-id", id);
+        }
+        Ok(answer)
+    }
+}
+
+/// Counts a request until it is answered, or its task is gone.
+struct InFlight {
+    server: Arc<Server>,
+    route: &'static str,
+    began: Instant,
+    status: Option<u16>,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.server.node.metrics.ended(self.route, self.status, self.began.elapsed());
+    }
+}
+
+fn route_of(path: &str) -> &'static str {
+    let below = |prefix: &str| {
+        path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match path {
+        _ if below("/health") => "health",
+        "/metrics" => "metrics",
+        _ if path.starts_with(words::PREFIX) => "peer",
+        _ if path.starts_with(admin::PREFIX) => "admin",
+        _ if below("/iceberg") || below("/_iceberg") => "catalog",
+        _ => "s3",
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Body> {
+    let mut answer = Response::new(Body::from(text.to_owned()));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain");
+    answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// Whether accepting may well succeed the next time.
+fn is_passing(error: &std::io::Error) -> bool {
+    use nix::errno::Errno;
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(
+        errno,
+        Some(
+            Errno::ECONNABORTED
+                | Errno::EINTR
+                | Errno::EMFILE
+                | Errno::ENFILE
+                | Errno::ENOBUFS
+                | Errno::ENOMEM
+        )
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_taken_by_whole_path_segments() {
+        for (path, route) in [
+            ("/health/ready", "health"),
+            ("/healthy/key", "s3"),
+            ("/metrics", "metrics"),
+            ("/metrics2", "s3"),
+            ("/firedrill/v1/peer/state", "peer"),
+            ("/firedrill/v1/status", "admin"),
+            ("/firedrill/v2", "s3"),
+            ("/iceberg/v1/config", "catalog"),
+            ("/_iceberg", "catalog"),
+            ("/icebergs/key", "s3"),
+            ("/", "s3"),
+        ] {
+            assert_eq!(route_of(path), route, "{path}");
+        }
+    }
+}
