@@ -14,6 +14,11 @@
 //! | `limits` | what a run cannot have shown; pure |
 //! | [`redact`] | secrets, host name and paths leave the files |
 //! | [`terminal`] | a line a case, live progress, the summary |
+//! | [`render`] | the pages of a run from its files: [`markdown`], `html` with `timeline`, `junit` |
+//! | [`escape`] | keys are hostile text |
+//! | `words` | numbers and operations in words |
+//! | [`compare`] | shards put together, a run held against an earlier one; pure |
+//! | [`evidence`] | the exact bytes that a finding is about, within a bound |
 //! | [`chain`] | an error with its causes |
 //!
 //! A report is rendered from files alone. Nothing here judges a promise: `check` has done that.
@@ -22,17 +27,24 @@ pub mod assemble;
 pub mod case;
 pub mod chain;
 pub mod class;
+pub mod compare;
 pub mod conclude;
 pub mod counters;
 pub mod directory;
 pub mod error;
 pub mod escape;
+pub mod evidence;
+mod html;
+mod junit;
 mod limits;
+pub mod markdown;
 pub mod recorded;
 mod recovery;
 pub mod redact;
+pub mod render;
 pub mod suite;
 pub mod terminal;
+mod timeline;
 mod words;
 
 pub use assemble::Gathered;
@@ -46,6 +58,9 @@ pub use directory::RunDirectory;
 pub use directory::SuiteDirectory;
 pub use error::ReportError;
 pub use redact::Redactor;
+pub use render::render_all;
+pub use render::render_suite;
+pub use render::summarize;
 pub use suite::CaseSummary;
 pub use suite::Partition;
 pub use suite::SuiteReport;
