@@ -4,12 +4,31 @@
 //! [`Locks`](crate::node::seams::Locks); who is local and who is a peer is not its business.
 
 pub mod api;
+mod bucket;
+mod calls;
+mod copies;
+mod counters;
+mod delete;
+mod describe;
 pub mod heal;
+mod land;
+mod list;
+mod look;
+mod multipart;
+mod publish;
+mod put;
+mod read;
+mod rebuild;
+mod settle;
+mod stage;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::Mutex;
 
 use uuid::Uuid;
 
+use crate::disk::format::erasure::Erasure;
 use crate::protocol::object::effect::BucketState;
 use crate::value::ObjectKey;
 use api::*;
@@ -17,35 +36,42 @@ use api::*;
 /// The store of one deployment, as one node sees it. Cheap to share.
 pub struct Store {
     parts: StoreParts,
+    counters: counters::Counters,
+    /// The codes of the geometries that were met.
+    codecs: Mutex<BTreeMap<(usize, usize), Arc<Erasure>>>,
     /// What healing remembers.
     heal: heal::State,
 }
 
-#[expect(clippy::unused_async, unused_variables, reason = "being written")]
 impl Store {
     /// A store over drives that have been admitted.
     pub fn new(parts: StoreParts) -> Arc<Self> {
-        Arc::new(Self { parts, heal: heal::State::default() })
+        Arc::new(Self {
+            parts,
+            counters: counters::Counters::default(),
+            codecs: Mutex::default(),
+            heal: heal::State::default(),
+        })
     }
 
     /// Makes a bucket.
     pub async fn create_bucket(self: &Arc<Self>, bucket: &str) -> Result<(), StoreError> {
-        unimplemented!("being written")
+        bucket::create(self, bucket).await
     }
 
     /// Removes an empty bucket.
     pub async fn delete_bucket(self: &Arc<Self>, bucket: &str) -> Result<(), StoreError> {
-        unimplemented!("being written")
+        bucket::delete(self, bucket).await
     }
 
     /// What a bucket is.
     pub async fn bucket(self: &Arc<Self>, bucket: &str) -> Result<BucketInfo, StoreError> {
-        unimplemented!("being written")
+        bucket::info(self, bucket).await
     }
 
     /// All buckets, by name.
     pub async fn list_buckets(self: &Arc<Self>) -> Result<Vec<BucketInfo>, StoreError> {
-        unimplemented!("being written")
+        bucket::list_all(self).await
     }
 
     /// Switches versioning on or suspends it.
@@ -54,7 +80,7 @@ impl Store {
         bucket: &str,
         state: BucketState,
     ) -> Result<(), StoreError> {
-        unimplemented!("being written")
+        bucket::set_versioning(self, bucket, state).await
     }
 
     /// Writes an object.
@@ -63,17 +89,17 @@ impl Store {
         request: PutRequest,
         body: BodyStream,
     ) -> Result<PutOutcome, StoreError> {
-        unimplemented!("being written")
+        put::put(self, request, body).await
     }
 
     /// Reads an object. Fails before the first byte wherever that is possible.
     pub async fn get(self: &Arc<Self>, request: ReadRequest) -> Result<ReadOutcome, StoreError> {
-        unimplemented!("being written")
+        read::get(self, request).await
     }
 
     /// What an object is.
     pub async fn head(self: &Arc<Self>, request: ReadRequest) -> Result<ObjectInfo, StoreError> {
-        unimplemented!("being written")
+        read::head(self, request).await
     }
 
     /// Deletes an object or a version. What is not there already is deleted.
@@ -81,7 +107,7 @@ impl Store {
         self: &Arc<Self>,
         request: DeleteRequest,
     ) -> Result<DeleteOutcome, StoreError> {
-        unimplemented!("being written")
+        delete::delete(self, request).await
     }
 
     /// Deletes many; answers stand in the order of the requests.
@@ -89,7 +115,7 @@ impl Store {
         self: &Arc<Self>,
         requests: Vec<DeleteRequest>,
     ) -> Vec<Result<DeleteOutcome, StoreError>> {
-        unimplemented!("being written")
+        delete::delete_many(self, requests).await
     }
 
     /// Copies an object; also answers which version was copied.
@@ -97,7 +123,7 @@ impl Store {
         self: &Arc<Self>,
         request: CopyRequest,
     ) -> Result<(PutOutcome, ObjectInfo), StoreError> {
-        unimplemented!("being written")
+        put::copy(self, request).await
     }
 
     /// Opens an upload; answers its id.
@@ -105,7 +131,7 @@ impl Store {
         self: &Arc<Self>,
         request: UploadRequest,
     ) -> Result<String, StoreError> {
-        unimplemented!("being written")
+        multipart::create(self, request).await
     }
 
     /// Uploads a part.
@@ -114,7 +140,7 @@ impl Store {
         request: PartRequest,
         body: BodyStream,
     ) -> Result<PartInfo, StoreError> {
-        unimplemented!("being written")
+        multipart::put_part(self, request, body).await
     }
 
     /// Uploads a part that is a copy.
@@ -122,7 +148,7 @@ impl Store {
         self: &Arc<Self>,
         request: PartCopyRequest,
     ) -> Result<PartInfo, StoreError> {
-        unimplemented!("being written")
+        multipart::copy_part(self, request).await
     }
 
     /// The parts of an upload with numbers above `after`, in order, at most `limit`, and whether more follow.
@@ -133,7 +159,7 @@ impl Store {
         after: u32,
         limit: usize,
     ) -> Result<(UploadInfo, Vec<PartInfo>, bool), StoreError> {
-        unimplemented!("being written")
+        multipart::list_parts(self, target, upload, after, limit).await
     }
 
     /// Open uploads of a bucket.
@@ -141,7 +167,7 @@ impl Store {
         self: &Arc<Self>,
         request: UploadListRequest,
     ) -> Result<UploadListing, StoreError> {
-        unimplemented!("being written")
+        multipart::list_uploads(self, request).await
     }
 
     /// Makes an object of an upload's parts.
@@ -149,7 +175,7 @@ impl Store {
         self: &Arc<Self>,
         request: CompleteRequest,
     ) -> Result<PutOutcome, StoreError> {
-        unimplemented!("being written")
+        multipart::complete(self, request).await
     }
 
     /// Throws an upload away.
@@ -158,12 +184,12 @@ impl Store {
         target: &ObjectKey,
         upload: &str,
     ) -> Result<(), StoreError> {
-        unimplemented!("being written")
+        multipart::abort(self, target, upload).await
     }
 
     /// Keys with their latest versions, delete markers left out.
     pub async fn list(self: &Arc<Self>, request: ListRequest) -> Result<Listing, StoreError> {
-        unimplemented!("being written")
+        list::list(self, request).await
     }
 
     /// Keys with all their versions.
@@ -171,7 +197,7 @@ impl Store {
         self: &Arc<Self>,
         request: ListRequest,
     ) -> Result<Listing, StoreError> {
-        unimplemented!("being written")
+        list::list_versions(self, request).await
     }
 
     /// Begins to heal; answers the sequence's id.

@@ -4,6 +4,7 @@
 //! Pure. Bytes are the business of `disk::format`; who is asked and when, of the node's store.
 
 pub mod condition;
+pub mod decide;
 pub mod effect;
 pub mod listing;
 pub mod quorum;

@@ -29,6 +29,18 @@ pub enum Unfinished {
         /// The version.
         version: VersionId,
     },
+    /// A read met shards that are missing, broken or misplaced: every byte of the version is to be looked at.
+    Contents {
+        /// The key.
+        target: ObjectKey,
+        /// The version.
+        version: VersionId,
+    },
+    /// Drives hold different versions of a key.
+    Key {
+        /// The key.
+        target: ObjectKey,
+    },
     /// A version was removed by an acknowledged delete; what lags behind and is older goes too.
     Removal {
         /// The key.

@@ -1,0 +1,415 @@
+//! Reading stripes of one version from the drives that hold its shards.
+//!
+//! Asks one drive more than the code needs, so that a misplaced shard shows; goes on to others when one is
+//! missing, broken or slow. Blocks come out proven or said to be unproven, never merely hoped for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tokio::time::Instant;
+
+use super::stripe::Solved;
+use super::stripe::solve;
+use super::stripe::solve_without_the_wrong;
+use crate::disk::drive::DriveReply;
+use crate::disk::drive::DriveRequest;
+use crate::disk::format::erasure::Erasure;
+use crate::disk::format::frame;
+use crate::disk::format::frame::FrameSpan;
+use crate::disk::format::frame::HASH_BYTES;
+use crate::disk::format::frame::PartLayout;
+use crate::disk::format::xl_meta::ObjectBody;
+use crate::node::store::Store;
+use crate::node::store::api::StoreError;
+use crate::node::store::calls::Asked;
+use crate::node::store::copies::Copies;
+use crate::protocol::object::decide::Backing;
+use crate::value::ObjectKey;
+
+/// After so long without an answer another drive is asked.
+const HEDGE: Duration = Duration::from_millis(250);
+/// So long a spare shard is waited for when enough others are there.
+const SPARE_PATIENCE: Duration = Duration::from_millis(1_000);
+/// Work on more bytes than this leaves the reactor.
+const OFF_REACTOR_BYTES: usize = 64 << 10;
+
+/// A drive that has, or should have, a shard.
+#[derive(Debug, Clone)]
+struct Source {
+    slot: usize,
+    /// From 0.
+    shard: usize,
+    /// The framed shard, when it lies in the metadata.
+    inline: Option<Vec<u8>>,
+    /// How often it failed.
+    trouble: u32,
+}
+
+/// Reads one version.
+#[derive(Clone)]
+pub(in crate::node::store) struct Reader {
+    store: Arc<Store>,
+    set: usize,
+    target: ObjectKey,
+    object: ObjectBody,
+    erasure: Arc<Erasure>,
+    sources: Vec<Source>,
+    verifies: bool,
+    met_trouble: bool,
+}
+
+/// One block.
+pub(in crate::node::store) struct Block {
+    /// Its data shards.
+    pub(in crate::node::store) data: Vec<Vec<u8>>,
+    /// Its bytes of the part.
+    pub(in crate::node::store) block_bytes: usize,
+    /// Whether more shards than needed agreed.
+    pub(in crate::node::store) proven: bool,
+}
+
+impl Block {
+    /// The bytes.
+    pub(in crate::node::store) fn contents(&self) -> Vec<u8> {
+        let mut contents = Vec::with_capacity(self.block_bytes);
+        Erasure::join_block(&self.data, self.block_bytes, &mut contents);
+        contents
+    }
+}
+
+/// Frames of one drive: per block, the shard if its hash is right.
+type Frames = Vec<Option<Vec<u8>>>;
+
+impl Reader {
+    /// A reader of what `backing` says, from those drives that hold or kept it.
+    ///
+    /// # Errors
+    ///
+    /// `Unreadable` when the version is in a form that we do not read.
+    pub(in crate::node::store) fn new(
+        store: &Arc<Store>,
+        copies: &Copies,
+        backing: &Backing,
+    ) -> Result<Self, StoreError> {
+        let target = copies.target.clone();
+        let unreadable =
+            |why: &str| StoreError::Unreadable { target: target.clone(), why: why.to_owned() };
+        let mut object = None;
+        let mut sources = Vec::new();
+        for slot in backing.holders.iter().chain(&backing.keepers) {
+            let Some((version, inline)) = copies.backed(*slot, backing) else { continue };
+            let Some(body) = version.as_object() else {
+                return Err(unreadable("it is no object"));
+            };
+            // A drive that disagrees about its own shard holds nothing that can be relied on.
+            if body.distribution.get(*slot).copied().map(usize::from) != Some(body.shard) {
+                continue;
+            }
+            let inline = body.is_inline().then(|| inline.unwrap_or_default().to_vec());
+            sources.push(Source { slot: *slot, shard: body.shard - 1, inline, trouble: 0 });
+            object.get_or_insert_with(|| body.clone());
+        }
+        let object = object.ok_or_else(|| unreadable("no drive has a usable copy"))?;
+        if object.is_remote() || object.is_encoded() {
+            return Err(unreadable("its contents are compressed, encrypted or elsewhere"));
+        }
+        Self::from(store, copies.set, target, object, sources)
+    }
+
+    /// A reader of shard files that lie on these drives, each as the distribution has it.
+    ///
+    /// # Errors
+    ///
+    /// The geometry is impossible.
+    pub(in crate::node::store) fn over(
+        store: &Arc<Store>,
+        set: usize,
+        target: &ObjectKey,
+        object: ObjectBody,
+        holders: &[usize],
+    ) -> Result<Self, StoreError> {
+        let source = |slot: &usize| {
+            let shard = usize::from(*object.distribution.get(*slot)?) - 1;
+            Some(Source { slot: *slot, shard, inline: None, trouble: 0 })
+        };
+        let sources = holders.iter().filter_map(source).collect();
+        Self::from(store, set, target.clone(), object, sources)
+    }
+
+    fn from(
+        store: &Arc<Store>,
+        set: usize,
+        target: ObjectKey,
+        object: ObjectBody,
+        sources: Vec<Source>,
+    ) -> Result<Self, StoreError> {
+        let erasure = store.erasure(object.data, object.parity)?;
+        let verifies = store.parts.rules.verifies_frames();
+        let store = Arc::clone(store);
+        let met_trouble = false;
+        Ok(Self { store, set, target, object, erasure, sources, verifies, met_trouble })
+    }
+
+    /// The version.
+    pub(in crate::node::store) fn object(&self) -> &ObjectBody {
+        &self.object
+    }
+
+    /// Whose version it is.
+    pub(in crate::node::store) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The key.
+    pub(in crate::node::store) fn target(&self) -> &ObjectKey {
+        &self.target
+    }
+
+    /// The key's set.
+    pub(in crate::node::store) fn set(&self) -> usize {
+        self.set
+    }
+
+    /// The code.
+    pub(in crate::node::store) fn erasure(&self) -> &Arc<Erasure> {
+        &self.erasure
+    }
+
+    /// Whether what is read is held against what is known of it.
+    pub(in crate::node::store) fn verifies(&self) -> bool {
+        self.verifies
+    }
+
+    /// Whether a shard was missing, broken or misplaced.
+    pub(in crate::node::store) fn met_trouble(&self) -> bool {
+        self.met_trouble
+    }
+
+    /// Shards that it can read from, by drive.
+    pub(in crate::node::store) fn slots(&self) -> Vec<usize> {
+        self.sources.iter().map(|source| source.slot).collect()
+    }
+
+    /// The same without one drive.
+    pub(in crate::node::store) fn without(&self, slot: usize) -> Self {
+        let mut reader = self.clone();
+        reader.sources.retain(|source| source.slot != slot);
+        reader
+    }
+
+    /// How a part lies in its shard files.
+    pub(in crate::node::store) fn layout(&self, part: usize) -> PartLayout {
+        PartLayout {
+            part_bytes: self.object.parts[part].size,
+            data: self.object.data,
+            block_bytes: self.object.block_bytes,
+        }
+    }
+
+    /// Reads blocks of a part (by its index), from the `first` on.
+    ///
+    /// # Errors
+    ///
+    /// `Unreadable` when too few shards are good, or nothing tells which of them are.
+    pub(in crate::node::store) async fn blocks(
+        &mut self,
+        part: usize,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<Block>, StoreError> {
+        let layout = self.layout(part);
+        let spans: Arc<[FrameSpan]> = (first..first + count).map(|at| layout.frame(at)).collect();
+        let number = self.object.parts[part].number;
+        let total = self.erasure.total();
+        let mut got: Vec<Frames> = vec![vec![None; total]; spans.len()];
+        let mut asked = BTreeSet::new();
+        self.fetch(number, &spans, &mut got, &mut asked, false).await?;
+
+        let (solved, shards) = self.solve(got).await;
+        got = shards;
+        if !solved.contains(&Solved::Contradiction) {
+            return self.finish(solved, &spans);
+        }
+        // Somebody's shard belongs elsewhere: the more opinions, the better.
+        self.met_trouble = true;
+        self.fetch(number, &spans, &mut got, &mut asked, true).await?;
+        let erasure = Arc::clone(&self.erasure);
+        let outcome = tokio::task::spawn_blocking(move || {
+            let solve_one = |shards: &Frames| match solve(&erasure, shards) {
+                Solved::Contradiction => match solve_without_the_wrong(&erasure, shards) {
+                    Some((data, wrong)) => (Solved::Data { data, proven: true }, wrong),
+                    None => (Solved::Contradiction, Vec::new()),
+                },
+                other => (other, Vec::new()),
+            };
+            got.iter().map(solve_one).collect::<Vec<_>>()
+        })
+        .await
+        .expect("solving a stripe does not panic");
+        let mut solved = Vec::new();
+        for (one, wrong) in outcome {
+            for source in self.sources.iter_mut().filter(|it| wrong.contains(&it.shard)) {
+                source.trouble += 10;
+            }
+            solved.push(one);
+        }
+        self.finish(solved, &spans)
+    }
+
+    fn finish(&self, solved: Vec<Solved>, spans: &[FrameSpan]) -> Result<Vec<Block>, StoreError> {
+        let block = |(solved, span): (Solved, &FrameSpan)| match solved {
+            Solved::Data { data, proven } => {
+                Ok(Block { data, block_bytes: span.block_bytes, proven })
+            }
+            Solved::Contradiction => {
+                Err(self.unreadable("shards contradict each other, and nothing tells who is right"))
+            }
+            Solved::TooFew => Err(self.unreadable("too few shards are good")),
+        };
+        solved.into_iter().zip(spans).map(block).collect()
+    }
+
+    /// The error for contents that cannot be had.
+    pub(in crate::node::store) fn unreadable(&self, why: &str) -> StoreError {
+        StoreError::Unreadable { target: self.target.clone(), why: why.to_owned() }
+    }
+
+    async fn solve(&self, got: Vec<Frames>) -> (Vec<Solved>, Vec<Frames>) {
+        let erasure = Arc::clone(&self.erasure);
+        let bytes = got.iter().flatten().flatten().map(Vec::len).sum::<usize>();
+        let work = move || {
+            let solved = got.iter().map(|shards| solve(&erasure, shards)).collect();
+            (solved, got)
+        };
+        if bytes < OFF_REACTOR_BYTES {
+            return work();
+        }
+        tokio::task::spawn_blocking(work).await.expect("solving a stripe does not panic")
+    }
+
+    /// Asks drives for frames until each block has one shard more than the code needs, or nobody is left.
+    async fn fetch(
+        &mut self,
+        part: usize,
+        spans: &Arc<[FrameSpan]>,
+        got: &mut [Frames],
+        asked: &mut BTreeSet<usize>,
+        everybody: bool,
+    ) -> Result<(), StoreError> {
+        let needed = self.erasure.data();
+        let want = match (everybody, self.verifies) {
+            (true, _) => self.erasure.total(),
+            (false, true) => (needed + 1).min(self.erasure.total()),
+            (false, false) => needed,
+        };
+        let fewest = |got: &[Frames]| {
+            got.iter().map(|shards| shards.iter().flatten().count()).min().unwrap_or(want)
+        };
+        let mut order: Vec<usize> =
+            (0..self.sources.len()).filter(|source| !asked.contains(source)).collect();
+        order.sort_by_key(|source| {
+            let it = &self.sources[*source];
+            (it.trouble, !self.store.drives(self.set)[it.slot].is_online(), it.shard)
+        });
+        let mut order = order.into_iter();
+        let mut pending = Asked::new();
+        let began = Instant::now();
+        let mut hedge = began + HEDGE;
+        // Drives that are so slow that others are asked in their place.
+        let mut slow = 0;
+        while fewest(got) < want {
+            while fewest(got) + pending.len() < want + slow {
+                let Some(source) = order.next() else { break };
+                asked.insert(source);
+                match self.sources[source].inline.clone() {
+                    None => pending.push(self.ask(source, part, spans)),
+                    Some(bytes) => {
+                        let frames = self.check(bytes, spans).await;
+                        self.take(source, frames, got);
+                    }
+                }
+            }
+            let enough = fewest(got) >= needed && began.elapsed() >= SPARE_PATIENCE;
+            if pending.is_empty() || enough {
+                break;
+            }
+            let Ok(answer) = tokio::time::timeout_at(hedge, pending.next()).await else {
+                hedge = Instant::now() + HEDGE;
+                slow += 1;
+                continue;
+            };
+            let Some((source, answer)) = answer else { continue };
+            let frames = match answer {
+                Ok(DriveReply::Bytes(bytes)) => self.check(bytes, spans).await,
+                Ok(_) | Err(_) => vec![None; spans.len()],
+            };
+            self.take(source, frames, got);
+        }
+        if fewest(got) < needed {
+            self.met_trouble = true;
+            return Err(self.unreadable("too few shards are good"));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, source: usize, frames: Frames, got: &mut [Frames]) {
+        let source = &mut self.sources[source];
+        if frames.iter().any(Option::is_none) {
+            source.trouble += 1;
+            self.met_trouble = true;
+        }
+        for (shards, frame) in got.iter_mut().zip(frames) {
+            shards[source.shard] = frame;
+        }
+    }
+
+    fn ask(
+        &self,
+        source: usize,
+        part: usize,
+        spans: &[FrameSpan],
+    ) -> crate::node::seams::BoxFuture<'static, crate::node::store::calls::Answer> {
+        let (first, last) = (spans[0], spans[spans.len() - 1]);
+        let length = last.offset + (HASH_BYTES + last.shard_bytes) as u64 - first.offset;
+        let request = DriveRequest::ReadShard {
+            target: self.target.clone(),
+            data_dir: self.object.data_dir,
+            part: part as u32,
+            offset: first.offset,
+            length: length as u32,
+        };
+        let drive = Arc::clone(&self.store.drives(self.set)[self.sources[source].slot]);
+        Box::pin(async move { (source, drive.call(request).await) })
+    }
+
+    /// Cuts bytes into frames and checks each.
+    async fn check(&self, bytes: Vec<u8>, spans: &Arc<[FrameSpan]>) -> Frames {
+        let (spans, verifies) = (Arc::clone(spans), self.verifies);
+        let off_reactor = bytes.len() >= OFF_REACTOR_BYTES;
+        let work = move || frames_of(&bytes, &spans, verifies);
+        if !off_reactor {
+            return work();
+        }
+        tokio::task::spawn_blocking(work).await.expect("checking frames does not panic")
+    }
+}
+
+fn frames_of(bytes: &[u8], spans: &[FrameSpan], verifies: bool) -> Frames {
+    let mut rest = bytes;
+    let mut frames = Vec::with_capacity(spans.len());
+    for span in spans {
+        let Some((frame, after)) = rest.split_at_checked(HASH_BYTES + span.shard_bytes) else {
+            frames.push(None);
+            rest = &[];
+            continue;
+        };
+        rest = after;
+        frames.push(match verifies {
+            true => frame::verify(frame).map(<[u8]>::to_vec),
+            false => Some(frame[HASH_BYTES..].to_vec()),
+        });
+    }
+    frames
+}

@@ -1,0 +1,396 @@
+//! Contents on their way in: cut into blocks, encoded, framed, and put where nobody sees them yet.
+//!
+//! A drive that fails or lags drops out while enough others stand. Nothing is published here; whatever is
+//! staged is thrown away when the [`Received`] is dropped before it was published.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::Store;
+use super::api::BodyError;
+use super::api::BodyStream;
+use super::api::ExpectedChecksum;
+use super::api::StoreError;
+use super::api::WantedChecksum;
+use super::calls::Answer;
+use super::calls::GRACE;
+use super::calls::first_error;
+use super::calls::gather;
+use crate::disk::drive::CommitKind;
+use crate::disk::drive::DriveRequest;
+use crate::disk::drive::Staging;
+use crate::disk::format::checksum::Algorithm;
+use crate::disk::format::checksum::Hasher;
+use crate::disk::format::erasure::Erasure;
+use crate::disk::format::frame;
+use crate::disk::format::frame::BLOCK_BYTES;
+use crate::disk::format::frame::PartLayout;
+use crate::disk::format::xl_meta::ObjectBody;
+use crate::protocol::object::quorum;
+use crate::value::ObjectKey;
+use crate::value::VersionId;
+
+/// What is to be received.
+pub(super) struct Plan {
+    pub(super) set: usize,
+    /// What it is for.
+    pub(super) target: ObjectKey,
+    pub(super) kind: CommitKind,
+    pub(super) data: usize,
+    pub(super) parity: usize,
+    /// The shard of each drive, from 1.
+    pub(super) distribution: Vec<u8>,
+    pub(super) staging: Staging,
+    pub(super) part: u32,
+    /// Whether small contents may go into the metadata, and whether the bucket keeps versions.
+    pub(super) inline: Option<bool>,
+    /// Length, when it is known.
+    pub(super) size: Option<u64>,
+    pub(super) content_md5: Option<[u8; 16]>,
+    pub(super) checksums: Vec<WantedChecksum>,
+}
+
+/// What was received.
+pub(super) struct Received {
+    pub(super) size: u64,
+    pub(super) etag: String,
+    pub(super) digests: Vec<(Algorithm, Vec<u8>)>,
+    pub(super) shards: Stored,
+    guard: Guard,
+}
+
+/// Where the shards are.
+pub(super) enum Stored {
+    /// Framed, by shard, to go into the metadata; all empty for empty contents.
+    Inline(Vec<Vec<u8>>),
+    /// In staging folders of these drives, flushed.
+    Staged(Vec<usize>),
+}
+
+/// Throws staged shards away unless told otherwise.
+struct Guard {
+    store: Arc<Store>,
+    set: usize,
+    staging: Staging,
+    drives: Vec<usize>,
+}
+
+impl Received {
+    /// Shards on these drives, if any are left, are still to be thrown away.
+    pub(super) fn keep_only(&mut self, published: &[usize]) {
+        self.guard.drives.retain(|slot| !published.contains(slot));
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.drives.is_empty() {
+            return;
+        }
+        let (store, set, staging) = (Arc::clone(&self.store), self.set, self.staging);
+        let drives = std::mem::take(&mut self.drives);
+        runtime.spawn(async move {
+            let discard = drives.into_iter().map(|slot| (slot, DriveRequest::Discard { staging }));
+            store.ask(set, discard).await;
+        });
+    }
+}
+
+/// An object of this geometry that says nothing yet.
+pub(super) fn blank_object(data: usize, parity: usize, distribution: Vec<u8>) -> ObjectBody {
+    ObjectBody {
+        version: VersionId::NULL,
+        data_dir: Uuid::new_v4(),
+        erasure_algorithm: 1,
+        data,
+        parity,
+        block_bytes: BLOCK_BYTES,
+        shard: 1,
+        distribution,
+        checksum_algorithm: 1,
+        parts: Vec::new(),
+        size: 0,
+        modtime_ns: 0,
+        system: std::collections::BTreeMap::new(),
+        user: std::collections::BTreeMap::new(),
+        unknown: Vec::new(),
+    }
+}
+
+/// Digests of the whole contents.
+struct Digests {
+    md5: Hasher,
+    others: Vec<(Algorithm, Hasher)>,
+}
+
+impl Digests {
+    fn new(checksums: &[WantedChecksum]) -> Self {
+        let others = checksums.iter().map(|it| (it.algorithm, Hasher::new(it.algorithm)));
+        Self { md5: Hasher::new(Algorithm::Md5), others: others.collect() }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        self.md5.update(bytes);
+        self.others.iter_mut().for_each(|(_, hasher)| hasher.update(bytes));
+    }
+
+    /// The MD5 in hexadecimal and the others, if all are what was announced.
+    fn finish(
+        self,
+        content_md5: Option<[u8; 16]>,
+        checksums: Vec<WantedChecksum>,
+    ) -> Result<(String, Vec<(Algorithm, Vec<u8>)>), StoreError> {
+        let md5 = self.md5.finish();
+        if content_md5.is_some_and(|expected| expected[..] != md5[..]) {
+            return Err(StoreError::BadDigest);
+        }
+        let mut digests = Vec::new();
+        for ((algorithm, hasher), wanted) in self.others.into_iter().zip(checksums) {
+            let digest = hasher.finish();
+            let expected = match wanted.expected {
+                ExpectedChecksum::Any => None,
+                ExpectedChecksum::Is(expected) => Some(expected),
+                ExpectedChecksum::Trailing(trailer) => Some(trailer().ok_or_else(|| {
+                    StoreError::InvalidRequest("the announced trailer is missing".to_owned())
+                })?),
+            };
+            if expected.is_some_and(|expected| expected != digest) {
+                return Err(StoreError::BadChecksum(algorithm));
+            }
+            digests.push((algorithm, digest));
+        }
+        Ok((hex::encode(md5), digests))
+    }
+}
+
+/// Cuts a body into blocks.
+struct Blocks {
+    body: BodyStream,
+    rest: Bytes,
+    received: u64,
+}
+
+impl Blocks {
+    /// The next block: whole, or shorter at the end, or empty after it.
+    async fn next(&mut self) -> Result<Vec<u8>, StoreError> {
+        let mut block = Vec::new();
+        let full = BLOCK_BYTES as usize;
+        while block.len() < full {
+            if self.rest.is_empty() {
+                match self.body.next().await {
+                    Some(Ok(bytes)) => self.rest = bytes,
+                    Some(Err(error)) => return Err(StoreError::IncompleteBody(error)),
+                    None => break,
+                }
+                continue;
+            }
+            let take = self.rest.len().min(full - block.len());
+            block.extend_from_slice(&self.rest.split_to(take));
+        }
+        self.received += block.len() as u64;
+        Ok(block)
+    }
+}
+
+/// Receives contents.
+///
+/// # Errors
+///
+/// `IncompleteBody`, `BadDigest`, `BadChecksum`, `NoQuorum`; nothing is left behind but what is being thrown away.
+pub(super) async fn receive(
+    store: &Arc<Store>,
+    plan: Plan,
+    body: BodyStream,
+) -> Result<Received, StoreError> {
+    let erasure = store.erasure(plan.data, plan.parity)?;
+    let needed = store.needed(quorum::write(plan.data, plan.parity));
+    let mut blocks = Blocks { body, rest: Bytes::new(), received: 0 };
+    let mut digests = Digests::new(&plan.checksums);
+    let mut stager = Stager::new(store, &plan, needed)?;
+
+    let mut block = blocks.next().await?;
+    let is_over = |block: &[u8]| block.len() < BLOCK_BYTES as usize;
+    let fits = plan.inline.is_some_and(|versioned| {
+        is_over(&block) && frame::goes_inline(block.len() as u64, plan.data, versioned)
+    });
+    let mut inline = None;
+    if fits || block.is_empty() && plan.inline.is_some() {
+        let frames;
+        (digests, frames) = encode(&erasure, digests, block).await;
+        inline = Some(frames);
+    } else {
+        let mut index = 0;
+        loop {
+            if plan.size.is_some_and(|size| blocks.received > size) {
+                break;
+            }
+            let over = is_over(&block);
+            if !block.is_empty() {
+                let frames;
+                (digests, frames) = encode(&erasure, digests, block).await;
+                let offset = PartLayout::new(u64::MAX, plan.data).frame(index).offset;
+                stager.append(offset, frames).await?;
+                index += 1;
+            }
+            if over {
+                break;
+            }
+            block = blocks.next().await?;
+        }
+    }
+    let size = blocks.received;
+    if plan.size.is_some_and(|announced| announced != size) {
+        let why = format!("{size} bytes came where {} were announced", plan.size.unwrap_or(0));
+        return Err(StoreError::IncompleteBody(BodyError(why)));
+    }
+    drop(blocks);
+    let (etag, digests) = digests.finish(plan.content_md5, plan.checksums)?;
+    let shards = match inline {
+        Some(frames) => Stored::Inline(frames),
+        None => Stored::Staged(stager.seal(size == 0).await?),
+    };
+    Ok(Received { size, etag, digests, shards, guard: stager.guard })
+}
+
+/// Contents that are in memory already, for the metadata.
+pub(super) fn inline_shards(erasure: &Erasure, contents: &[u8]) -> Vec<Vec<u8>> {
+    framed(erasure, contents)
+}
+
+fn framed(erasure: &Erasure, block: &[u8]) -> Vec<Vec<u8>> {
+    if block.is_empty() {
+        return vec![Vec::new(); erasure.total()];
+    }
+    let frames = erasure.encode_block(block).into_iter().map(|shard| {
+        let mut file = Vec::with_capacity(shard.len() + frame::HASH_BYTES);
+        frame::encode(&shard, &mut file);
+        file
+    });
+    frames.collect()
+}
+
+/// Digests and encodes one block, off the reactor when it is large.
+async fn encode(
+    erasure: &Arc<Erasure>,
+    mut digests: Digests,
+    block: Vec<u8>,
+) -> (Digests, Vec<Vec<u8>>) {
+    const SMALL_BYTES: usize = 32 << 10;
+    let is_small = block.len() <= SMALL_BYTES;
+    let erasure = Arc::clone(erasure);
+    let work = move || {
+        digests.update(&block);
+        (digests, framed(&erasure, &block))
+    };
+    if is_small {
+        return work();
+    }
+    tokio::task::spawn_blocking(work).await.expect("encoding a block does not panic")
+}
+
+/// Appends frames to all drives that keep up.
+struct Stager {
+    guard: Guard,
+    target: ObjectKey,
+    kind: CommitKind,
+    part: u32,
+    /// The shard of each drive, from 0.
+    shards: Vec<usize>,
+    live: Vec<usize>,
+    needed: usize,
+    in_flight: Option<JoinHandle<Vec<Answer>>>,
+}
+
+impl Stager {
+    fn new(store: &Arc<Store>, plan: &Plan, needed: usize) -> Result<Self, StoreError> {
+        let drives = store.drives(plan.set);
+        let live: Vec<_> = (0..drives.len()).filter(|slot| drives[*slot].is_online()).collect();
+        if live.len() < needed {
+            let able = live.len();
+            return Err(StoreError::NoQuorum { what: "take a write", able, needed, why: None });
+        }
+        let guard = Guard {
+            store: Arc::clone(store),
+            set: plan.set,
+            staging: plan.staging,
+            drives: Vec::new(),
+        };
+        let shards = plan.distribution.iter().map(|shard| usize::from(*shard) - 1).collect();
+        Ok(Self {
+            guard,
+            target: plan.target.clone(),
+            kind: plan.kind,
+            part: plan.part,
+            shards,
+            live,
+            needed,
+            in_flight: None,
+        })
+    }
+
+    /// Sends one frame to each drive, after the one before has arrived.
+    async fn append(&mut self, offset: u64, mut frames: Vec<Vec<u8>>) -> Result<(), StoreError> {
+        self.wait().await?;
+        self.guard.drives.clone_from(&self.live);
+        let (staging, part) = (self.guard.staging, self.part);
+        let requests: Vec<_> = self
+            .live
+            .iter()
+            .map(|slot| {
+                let bytes = std::mem::take(&mut frames[self.shards[*slot]]);
+                (*slot, DriveRequest::Append { staging, part, offset, bytes })
+            })
+            .collect();
+        self.ask(requests);
+        Ok(())
+    }
+
+    fn ask(&mut self, requests: Vec<(usize, DriveRequest)>) {
+        let mut asked = self.guard.store.start(self.guard.set, requests);
+        let needed = self.needed;
+        self.in_flight = Some(tokio::spawn(async move {
+            gather(&mut asked, GRACE, |answers| {
+                answers.iter().filter(|(_, answer)| answer.is_ok()).count() >= needed
+            })
+            .await
+        }));
+    }
+
+    /// Waits for what is under way; who failed or lags is out.
+    async fn wait(&mut self) -> Result<(), StoreError> {
+        let Some(task) = self.in_flight.take() else { return Ok(()) };
+        let answers = task.await.expect("asking drives does not panic");
+        let took =
+            |slot: &usize| answers.iter().any(|(other, answer)| other == slot && answer.is_ok());
+        self.live.retain(took);
+        if self.live.len() >= self.needed {
+            return Ok(());
+        }
+        let why = first_error(&answers);
+        let (able, needed) = (self.live.len(), self.needed);
+        Err(StoreError::NoQuorum { what: "take the contents", able, needed, why })
+    }
+
+    /// Flushes what was staged; answers the drives that did.
+    async fn seal(&mut self, empty: bool) -> Result<Vec<usize>, StoreError> {
+        if empty {
+            // The folder is to be there all the same.
+            self.append(0, vec![Vec::new(); self.shards.len()]).await?;
+        }
+        self.wait().await?;
+        let seal = DriveRequest::Seal {
+            staging: self.guard.staging,
+            target: self.target.clone(),
+            kind: self.kind,
+        };
+        let requests = self.live.iter().map(|slot| (*slot, seal.clone())).collect();
+        self.ask(requests);
+        self.wait().await?;
+        Ok(self.live.clone())
+    }
+}
