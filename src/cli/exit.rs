@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::harness::report::ExitClass;
+
 /// What a nightly job can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -73,6 +75,23 @@ impl Exit {
                 let place = place.expect("every exit but a signal stands in the table");
                 if place < 2 { place } else { place + 1 }
             }
+        }
+    }
+}
+
+impl From<ExitClass> for Exit {
+    fn from(class: ExitClass) -> Self {
+        match class {
+            ExitClass::Held | ExitClass::SkippedAllowed => Self::Held,
+            ExitClass::Nothing => Self::Nothing,
+            ExitClass::Skipped => Self::Lacking,
+            ExitClass::Refused => Self::Usage,
+            ExitClass::Undecided => Self::Undecided,
+            ExitClass::Late => Self::Late,
+            ExitClass::Broken => Self::Broken,
+            ExitClass::Signal(number) => Self::Signal(number),
+            ExitClass::Uncleaned => Self::Uncleaned,
+            ExitClass::HarnessFailed => Self::Internal,
         }
     }
 }

@@ -14,8 +14,14 @@ use clap::Subcommand;
 
 pub use exit::Exit;
 
+pub mod bench;
+pub mod check;
 pub mod exit;
+pub mod list;
 pub mod node;
+pub mod plan;
+pub mod prove;
+pub mod run;
 
 /// Rehearses disasters on S3-compatible object storage and decides from outside whether every
 /// promise to a client was kept.
@@ -36,19 +42,19 @@ failed, 75 something could not be cleaned up, 128+n a signal.";
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
     /// Rehearse scenarios (default: the quick suite, without canaries)
-    Run(RunArgs),
+    Run(run::RunArgs),
     /// List the scenarios and their cases
-    List(ListArgs),
+    List(list::ListArgs),
     /// Validate scenarios without touching anything
-    Check(PathArgs),
+    Check(check::CheckArgs),
     /// Print exactly what a run would create and destroy
-    Plan(PlanArgs),
+    Plan(plan::PlanArgs),
     /// Take the census of existing drives, read-only
     Audit(AuditArgs),
     /// Judge a finished run again from its files alone
     Judge(JudgeArgs),
     /// Run the canaries: each planted defect must be caught
-    Prove(ProveArgs),
+    Prove(prove::ProveArgs),
     /// Render, merge or compare finished runs
     Report(ReportArgs),
     /// Operator tools of drive replacement (not built yet)
@@ -58,89 +64,13 @@ pub enum Command {
     /// Enumerate crash states (not built yet)
     Explore(RestArgs),
     /// Measure this machine and this build
-    Bench(BenchArgs),
+    Bench(bench::BenchArgs),
     /// Say what this machine can rehearse, and what to install for the rest
     Doctor(DoctorArgs),
     /// Remove what killed runs left behind
     Clean(CleanArgs),
     /// Run one storage node
     Node(node::NodeArgs),
-}
-
-/// Arguments of `run`.
-#[derive(Debug, Clone, Args)]
-pub struct RunArgs {
-    /// Scenario files, folders, names, or `name[case]`
-    pub scenarios: Vec<String>,
-    /// The suite to run
-    #[arg(long, value_name = "quick|nightly|release")]
-    pub suite: Option<String>,
-    /// The seed; drawn and printed when absent
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Run every case so many times
-    #[arg(long, default_value_t = 1)]
-    pub repeat: u32,
-    /// Run so many cases at once
-    #[arg(long, default_value_t = 1)]
-    pub jobs: usize,
-    /// Run one shard of all cases
-    #[arg(long, value_name = "hash:M/N")]
-    pub partition: Option<String>,
-    /// Run on this rung at least
-    #[arg(long)]
-    pub rung: Option<String>,
-    /// Do not fail because this machine lacks a rung
-    #[arg(long, value_name = "RUNG")]
-    pub allow_lacking: Vec<String>,
-    /// Declare this durability instead of the scenarios' own
-    #[arg(long, value_name = "strict|relaxed")]
-    pub durability: Option<String>,
-    /// Where run directories are made
-    #[arg(long, default_value = "reports")]
-    pub report_dir: PathBuf,
-    /// Keep drives and mounts of failed cases until `clean`
-    #[arg(long)]
-    pub keep: bool,
-    /// Stop after the first case that does not hold
-    #[arg(long)]
-    pub fail_fast: bool,
-    /// Also write all results to this JUnit file
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-}
-
-/// Arguments of `list`.
-#[derive(Debug, Clone, Args)]
-pub struct ListArgs {
-    /// Scenario files, folders or names
-    pub scenarios: Vec<String>,
-    /// Only this suite
-    #[arg(long, value_name = "quick|nightly|release")]
-    pub suite: Option<String>,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments that are scenario files alone.
-#[derive(Debug, Clone, Args)]
-pub struct PathArgs {
-    /// Scenario files, folders or names
-    pub scenarios: Vec<String>,
-}
-
-/// Arguments of `plan`.
-#[derive(Debug, Clone, Args)]
-pub struct PlanArgs {
-    /// A scenario file or name, or `name[case]`
-    pub scenario: String,
-    /// The seed
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// The whole plan.json
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Arguments of `audit`.
@@ -164,28 +94,6 @@ pub struct JudgeArgs {
     pub run: PathBuf,
 }
 
-/// Arguments of `prove`.
-#[derive(Debug, Clone, Args)]
-pub struct ProveArgs {
-    /// Canaries; all when none is named
-    pub canaries: Vec<String>,
-    /// Run each canary and its control so many times
-    #[arg(long, default_value_t = 1)]
-    pub repeat: u32,
-    /// Print the table of invariants and defects
-    #[arg(long)]
-    pub matrix: bool,
-    /// The seed; drawn and printed when absent
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Run so many cases at once
-    #[arg(long, default_value_t = 1)]
-    pub jobs: usize,
-    /// Where run directories are made
-    #[arg(long, default_value = "reports")]
-    pub report_dir: PathBuf,
-}
-
 /// Arguments of `report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
@@ -201,13 +109,6 @@ pub struct ReportArgs {
     /// Write the merged JUnit file here
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-}
-
-/// Arguments of `bench`.
-#[derive(Debug, Clone, Args)]
-pub struct BenchArgs {
-    /// Figures; all when none is named
-    pub names: Vec<String>,
 }
 
 /// Arguments of `doctor`.
@@ -265,6 +166,12 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     };
     let exit = match cli.command {
         Command::Node(arguments) => return node::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Prove(arguments) => prove::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Replacement(_) => not_built("replacement"),
         Command::Catalog(_) => not_built("catalog"),
         Command::Explore(_) => not_built("explore"),

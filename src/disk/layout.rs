@@ -274,6 +274,12 @@ pub fn set_of(deployment: Uuid, key: &str, sets: usize) -> usize {
     (hash % sets as u64) as usize
 }
 
+/// The set that holds a key, by the oldest way of placing keys (`CRCMOD`).
+pub fn set_of_crc(key: &str, sets: usize) -> usize {
+    assert!(sets > 0, "a deployment has at least one set");
+    crc32fast::hash(encode_key(key).as_bytes()) as usize % sets
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,6 +305,8 @@ mod tests {
         assert_eq!(set_of(id, "SHØRT", 200), 49);
         assert_eq!(hash("a/b/c/") % 200, 159);
         assert_eq!(set_of(id, "/a/b/c", 200), 96);
+        assert_eq!(set_of_crc("object", 200), 28);
+        assert_eq!(set_of_crc("SHØRT", 200), 97);
     }
 
     #[test]

@@ -1,1 +1,42 @@
-//! (to be written)
+//! The numbered life of a run. Everything that is seen is written down before it is judged.
+//!
+//! ```text
+//!  1 clean      what dead runs left behind goes first; live ones are not touched
+//!  2 plan       everything that will be done, fixed by scenario and seed
+//!  3 provision  drives, namespaces, proxies
+//!  4 start      nodes, until they are ready; buckets
+//!  5 steps      load, faults, more load
+//!  6 settle     faults healed, nodes started, time to become whole
+//!  7 read       what the settled cluster answers: the wire
+//!  8 stop       nodes
+//!  9 census     what the drives hold
+//! 10 judge      history, wire and census against each other
+//! 11 evidence   the bytes that findings are about
+//! 12 teardown   nothing of ours stays on the machine
+//! 13 report     pages, without secrets and paths
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`selection`] | which scenarios and cases a command line names |
+//! | [`suite`] | steps 1 and 2, and every case in turn or side by side |
+//! | [`case`] | steps 3 to 13 of one case |
+//! | [`life`] | steps 4 to 7 |
+//! | [`background`] | armed faults, which strike while later steps go on |
+//! | [`settle`] | step 6 |
+//! | [`admin`] | asking nodes to heal, and what they say of it |
+//! | [`judge`] | step 10, from files alone |
+//! | [`evidence`] | step 11 |
+
+pub mod admin;
+pub mod background;
+pub mod case;
+pub mod evidence;
+pub mod judge;
+pub mod life;
+pub mod selection;
+pub mod settle;
+pub mod suite;
+pub mod waiting;
+
+pub use suite::run;

@@ -60,6 +60,8 @@ pub enum DriveState {
     Foreign,
     /// Its format.json cannot be read.
     Unreadable,
+    /// Nobody named a drive for its slot, or what was named is not there.
+    Missing,
 }
 
 /// One bucket.
@@ -114,7 +116,8 @@ pub struct VersionCensus {
     pub metadata_copies: usize,
     /// Least number of good shards over all blocks of all parts; for a marker its copies.
     pub good_shards: usize,
-    /// `good_shards - data_shards`; for a marker copies minus its read quorum. Negative when unreadable.
+    /// `good_shards - data_shards`; for a marker and an empty object copies minus their read quorum. Negative
+    /// when unreadable.
     pub margin: i64,
     /// What is wrong on which drive; empty when full.
     pub problems: Vec<DriveProblem>,

@@ -254,16 +254,14 @@ pub enum Step {
     Load(LoadSpec),
     /// A fault strikes, or is armed for the steps that follow.
     Inject(Fault),
-    /// Faults are undone.
-    Heal(Heal),
+    /// Every fault that is in force is undone; nodes that were killed stay down.
+    Heal(Nothing),
     /// A node is started, and waited for until it is ready.
     Start(OnNode),
     /// A node is asked to end, and waited for.
     Stop(OnNode),
-    /// A bucket is made, as the workload declares it.
-    CreateBucket(OnBucket),
-    /// An emptied bucket is deleted.
-    DeleteBucket(OnBucket),
+    /// A bucket is emptied, deleted and made again, as the workload declares it.
+    RecreateBucket(OnBucket),
     /// Everything is healed, started and given time to become whole.
     Settle(Settle),
     /// Final reads, census, verdict: the last step.
@@ -279,21 +277,11 @@ impl Step {
             Self::Heal(_) => "heal",
             Self::Start(_) => "start",
             Self::Stop(_) => "stop",
-            Self::CreateBucket(_) => "create_bucket",
-            Self::DeleteBucket(_) => "delete_bucket",
+            Self::RecreateBucket(_) => "recreate_bucket",
             Self::Settle(_) => "settle",
             Self::Check(_) => "check",
         }
     }
-}
-
-/// What `heal` undoes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Heal {
-    /// Only faults of this name; all when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fault: Option<String>,
 }
 
 /// Which node a step is about.

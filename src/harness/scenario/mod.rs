@@ -2,6 +2,7 @@
 
 pub mod fault;
 pub mod form;
+pub mod library;
 pub mod parse;
 pub mod plan;
 pub mod size;

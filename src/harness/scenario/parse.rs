@@ -58,11 +58,15 @@ impl Case {
     #[must_use]
     pub fn control(&self) -> Self {
         let mut control = self.clone();
+        control.name.push_str(CONTROL_SUFFIX);
         control.form.testbed.defects.clear();
         control.form.expect.fails = None;
         control
     }
 }
+
+/// What the name of a canary's control ends with.
+pub const CONTROL_SUFFIX: &str = "+control";
 
 /// The family whose scenarios must fail, and the only one that may plant defects.
 pub const CANARY: &str = "canary";

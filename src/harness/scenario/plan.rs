@@ -15,9 +15,12 @@ use super::form::Step;
 use super::form::Suite;
 use super::form::TestbedForm;
 use super::parse::Case;
-use super::size;
 use super::size::Size;
 use crate::harness::check::Facts;
+use crate::harness::workload::generator;
+use crate::harness::workload::generator::Geometry;
+use crate::harness::workload::generator::LaneList;
+use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::WorkloadSpec;
 use crate::protocol::config::Durability;
 use crate::protocol::config::Limits;
@@ -151,8 +154,18 @@ pub const FILL_PERCENT_MAX: u64 = 70;
 pub fn plan(case: &Case, seed: Seed, overrides: Overrides) -> Result<Plan, Refusal> {
     let form = &case.form;
     let testbed = testbed(&form.testbed, seed, overrides);
-    let clients = outline(form, seed);
-    let size = size::peak(form, &clients);
+    let lists = lists(&form.workload, &form.steps, &testbed, seed);
+    let clients = lists.iter().flat_map(|(step, lanes)| {
+        lanes.iter().map(|lane| ClientPlan {
+            step: *step,
+            client: lane.client,
+            operations: lane.intents.len() as u64,
+            digest: lane.digest(),
+        })
+    });
+    let clients = clients.collect();
+    let lanes: Vec<_> = lists.into_iter().map(|(_, lanes)| lanes).collect();
+    let size = Size::of(generator::footprint(&form.workload, &lanes), &testbed);
     let faults = faults(form);
     let is_filled = faults.iter().any(|fault| fault.name == "fill_drive");
     if !is_filled && let Some(what) = size.excess(&testbed, FILL_PERCENT_MAX) {
@@ -229,6 +242,11 @@ impl Plan {
         }
     }
 
+    /// What each client of each load is going to ask, with the load's step.
+    pub fn lists(&self) -> Vec<(usize, Vec<LaneList>)> {
+        lists(&self.workload, &self.steps, &self.testbed, self.seed)
+    }
+
     /// The fault that step `step` injects.
     pub fn fault_of(&self, step: usize) -> Option<(&PlannedFault, &Fault)> {
         let planned = self.faults.iter().find(|fault| fault.step == step)?;
@@ -237,6 +255,24 @@ impl Plan {
             _ => None,
         }
     }
+}
+
+/// The lists of every load among `steps`.
+fn lists(
+    workload: &WorkloadSpec,
+    steps: &[Step],
+    testbed: &TestbedPlan,
+    seed: Seed,
+) -> Vec<(usize, Vec<LaneList>)> {
+    let loads = steps.iter().enumerate().filter_map(|(index, step)| match step {
+        Step::Load(load) => Some((index, load.clone())),
+        _ => None,
+    });
+    let (places, loads): (Vec<usize>, Vec<LoadSpec>) = loads.unzip();
+    let data_shards = (testbed.set_drives - testbed.parity) as u64;
+    let seed = seed.split("workload");
+    let lists = generator::lists(workload, &loads, Geometry { data_shards }, seed);
+    places.into_iter().zip(lists).collect()
 }
 
 /// The cluster of a scenario, its drives named and numbered.
@@ -365,10 +401,4 @@ impl TestbedPlan {
     pub fn image_bytes(&self) -> u64 {
         (self.drives.len() as u64) * (self.drive_mib << 20)
     }
-}
-
-/// stub
-fn outline(form: &ScenarioForm, seed: Seed) -> Vec<ClientPlan> {
-    let _ = (form, seed);
-    Vec::new()
 }

@@ -1,32 +1,65 @@
 //! What the drives of a plan must hold at its peak: bytes and inodes.
 //!
-//! An upper bound: every write is counted as if nothing were ever deleted or replaced, because a
-//! drive that was away may keep all of it until it is healed.
+//! An upper bound: what is deleted is counted as if it stayed, because a drive that was away keeps it
+//! until it is healed.
 
 use serde::Deserialize;
 use serde::Serialize;
 
-use super::form::ScenarioForm;
-use super::plan::ClientPlan;
 use super::plan::TestbedPlan;
+use crate::harness::workload::generator::Footprint;
 
 /// What one drive must hold at the peak.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Size {
-    /// Versions written to one drive at most.
+    /// Keys.
+    pub keys: u64,
+    /// Versions and markers, with those that are being written.
     pub versions: u64,
-    /// Bytes in use.
+    /// Bytes of contents before parity.
+    pub contents_bytes: u64,
+    /// Bytes in use on one drive.
     pub drive_bytes_max: u64,
-    /// Inodes in use.
+    /// Inodes in use on one drive.
     pub drive_inodes_max: u64,
 }
 
+/// Bytes of a block of the file system.
+const FS_BLOCK_BYTES: u64 = 4_096;
+/// Bytes of a small ext4 file system for each of its inodes.
+const BYTES_PER_INODE: u64 = 4_096;
+/// Bytes that the file system and the node's own files take on an empty drive.
+const EMPTY_BYTES: u64 = 8 << 20;
+/// Inodes of the node's own files and folders.
+const EMPTY_INODES: u64 = 200;
+/// Inodes of a key: its folder, the folder above it, and its xl.meta.
+const KEY_INODES: u64 = 3;
+/// Inodes of a version outside xl.meta: its folder and its parts.
+const VERSION_INODES: u64 = 3;
+
 impl Size {
+    /// What `footprint` means for each drive of `testbed`.
+    pub fn of(footprint: Footprint, testbed: &TestbedPlan) -> Self {
+        let data_shards = (testbed.set_drives - testbed.parity).max(1) as u64;
+        let shards = footprint.bytes.div_ceil(data_shards);
+        // A frame's hash is 32 bytes; blocks of small files are counted whole.
+        let frames = shards / 32_768 * 32;
+        let blocks = (footprint.keys + footprint.versions) * FS_BLOCK_BYTES;
+        Self {
+            keys: footprint.keys,
+            versions: footprint.versions,
+            contents_bytes: footprint.bytes,
+            drive_bytes_max: EMPTY_BYTES + shards + frames + blocks,
+            drive_inodes_max: EMPTY_INODES
+                + footprint.keys * KEY_INODES
+                + footprint.versions * VERSION_INODES,
+        }
+    }
+
     /// What is more than `percent` of a drive of `testbed`, in words.
     pub fn excess(&self, testbed: &TestbedPlan, percent: u64) -> Option<String> {
         let bytes = testbed.drive_mib << 20;
-        // ext4 has one inode for each 4 KiB of a small drive, xfs makes them as needed.
         let inodes = bytes / BYTES_PER_INODE;
         if self.drive_bytes_max > bytes / 100 * percent {
             return Some(format!("{} MiB", self.drive_bytes_max >> 20));
@@ -36,14 +69,4 @@ impl Size {
         }
         None
     }
-}
-
-/// Bytes of a small ext4 file system for each of its inodes.
-const BYTES_PER_INODE: u64 = 4_096;
-/// Bytes that a file system of ours and the node's own files take.
-const OVERHEAD_BYTES: u64 = 6 << 20;
-/// stub
-pub fn peak(form: &ScenarioForm, clients: &[ClientPlan]) -> Size {
-    let _ = (form, clients);
-    Size { versions: 0, drive_bytes_max: OVERHEAD_BYTES, drive_inodes_max: 100 }
 }

@@ -209,17 +209,11 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
         match step {
             Step::Load(spec) => load(form, &path, spec, problems),
             Step::Inject(fault) => inject(form, &path, fault, &mut away, problems),
-            Step::Heal(heal) => {
-                if let Some(name) = &heal.fault
-                    && !Fault::NAMES.contains(&name.as_str())
-                {
-                    add(problems, &format!("{path}.fault"), format!("there is no fault `{name}`"));
-                }
-            }
+            Step::Heal(_) => {}
             Step::Start(on) | Step::Stop(on) => {
                 node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
             }
-            Step::CreateBucket(on) | Step::DeleteBucket(on) => {
+            Step::RecreateBucket(on) => {
                 if !form.workload.buckets.contains_key(&on.bucket) {
                     let message = format!("the workload has no bucket `{}`", on.bucket);
                     add(problems, &format!("{path}.bucket"), message);

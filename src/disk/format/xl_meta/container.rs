@@ -3,6 +3,7 @@
 use uuid::Uuid;
 use xxhash_rust::xxh64::xxh64;
 
+use super::Body;
 use super::Version;
 use crate::disk::format::FormatError;
 use crate::disk::format::msgpack::Reader;
@@ -134,10 +135,14 @@ impl XlMeta {
 
     /// Stored names of inline values that no version owns.
     pub fn ownerless_inline(&self) -> Vec<&str> {
+        let may_own = |body: &Body| match body {
+            Body::Object(object) => object.is_inline(),
+            Body::Marker(_) => false,
+            Body::Opaque => true,
+        };
         let owned = |name: &str| {
-            self.versions.iter().any(|version| {
-                names(name, version.id()) && version.as_object().is_none_or(|it| it.is_inline())
-            })
+            let mut versions = self.versions.iter();
+            versions.any(|version| names(name, version.id()) && may_own(version.body()))
         };
         self.inline_entries().map(|(name, _)| name).filter(|name| !owned(name)).collect()
     }

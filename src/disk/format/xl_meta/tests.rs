@@ -218,6 +218,9 @@ fn an_ownerless_inline_value_is_kept_and_told() {
     let mut again = XlMeta::parse(&bytes).unwrap();
     assert_eq!(again.encode(), bytes);
     assert_eq!(again.ownerless_inline(), ["null"]);
+    // A null marker does not own it either.
+    again.versions.push(Version::marker(VersionId::NULL, 1));
+    assert_eq!(again.ownerless_inline(), ["null"]);
     // A later null version replaces it.
     let mut null = example(0);
     null.version = VersionId::NULL;

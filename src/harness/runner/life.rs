@@ -1,0 +1,218 @@
+//! From the first node's start to the last read: what a scenario says, done in order.
+//!
+//! It decides nothing. Whatever goes wrong with the cluster stands in the history; only what goes
+//! wrong with us is an error here.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future;
+use tokio::sync::watch;
+use tokio::task;
+
+use super::admin::Admin;
+use super::background::Background;
+use super::waiting::Waiting;
+use crate::harness::audit;
+use crate::harness::audit::AuditError;
+use crate::harness::audit::AuditOptions;
+use crate::harness::audit::DriveSource;
+use crate::harness::audit::census::Census;
+use crate::harness::fault::Injector;
+use crate::harness::scenario::form::Step;
+use crate::harness::scenario::plan::Plan;
+use crate::harness::testbed::Testbed;
+use crate::harness::testbed::TestbedError;
+use crate::harness::workload::driver::Driver;
+use crate::harness::workload::driver::Endpoints;
+use crate::harness::workload::history::PHASE_FINAL_READS;
+use crate::harness::workload::prepare::NotPrepared;
+use crate::harness::workload::recorder::Recorder;
+
+/// Bytes of contents that the final reads fetch from every node before they share them out.
+const FINAL_BYTES_MAX: u64 = 64 << 20;
+/// How long a cluster may take to make the buckets.
+const PREPARE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a life ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The cluster did not do what it owes, at this wait.
+    #[error("{waiting_for}: {reason}")]
+    Stuck {
+        /// What was waited for.
+        waiting_for: String,
+        /// What came instead.
+        reason: String,
+    },
+    /// The testbed failed.
+    #[error("the testbed failed")]
+    Testbed(#[from] TestbedError),
+    /// The census could not be taken.
+    #[error("the census failed")]
+    Audit(#[from] AuditError),
+    /// A task of ours panicked.
+    #[error("a task of the harness panicked")]
+    Task(#[from] task::JoinError),
+}
+
+/// One cluster with everything that acts on it.
+pub struct Life<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) testbed: Arc<Testbed>,
+    pub(super) recorder: Recorder,
+    pub(super) driver: Driver,
+    pub(super) injector: Arc<Injector>,
+    pub(super) background: Background,
+    pub(super) admin: Admin,
+    pub(super) waiting: Waiting,
+    /// Turns true when clients should stop.
+    pub(super) stop: watch::Receiver<bool>,
+    /// Hears the name of each step.
+    pub(super) step: &'a (dyn Fn(&str) + Send + Sync),
+}
+
+/// Where clients reach the nodes of a testbed.
+pub struct Addresses(pub Arc<Testbed>);
+
+impl Endpoints for Addresses {
+    fn nodes(&self) -> usize {
+        self.0.plan().nodes
+    }
+
+    fn address(&self, node: usize) -> Option<SocketAddr> {
+        self.0.is_running(node).then(|| self.0.client_address(node))
+    }
+}
+
+impl Life<'_> {
+    /// Lives it: steps 4 to 7.
+    pub(super) async fn live(&self) -> Result<(), Trouble> {
+        self.enter("start");
+        self.start_all().await?;
+        self.waiting.on_the_cluster("the buckets to be made");
+        self.driver.prepare(&self.plan.workload, PREPARE_PATIENCE).await.map_err(stuck)?;
+
+        let mut lists = self.plan.lists().into_iter();
+        let mut bucket_turn = 0;
+        for (index, step) in self.plan.steps.iter().enumerate() {
+            let name = match step {
+                Step::Inject(fault) => format!("{index} inject {}", fault.name()),
+                Step::Check(_) => break,
+                step => format!("{index} {}", step.name()),
+            };
+            self.enter(&name);
+            match step {
+                Step::Load(load) => {
+                    self.waiting.on_the_cluster(format!("the clients of step {index}"));
+                    if let Some((_, lists)) = lists.next() {
+                        self.driver.load(load, lists, &self.stop).await;
+                    }
+                }
+                Step::Inject(fault) => {
+                    self.waiting.on_ourselves(format!("{} to strike", fault.name()));
+                    self.background.inject(fault).await?;
+                }
+                Step::Heal(_) => {
+                    self.waiting.on_ourselves("faults to be healed");
+                    self.background.drained().await?;
+                    self.injector.heal_all().await?;
+                }
+                Step::Start(on) => self.start(on.node).await?,
+                Step::Stop(on) => {
+                    self.waiting.on_the_cluster(format!("node {} to end", on.node));
+                    self.testbed.stop(on.node).await?;
+                }
+                Step::RecreateBucket(on) => {
+                    bucket_turn += 1;
+                    self.waiting.on_the_cluster(format!("bucket {} to be made anew", on.bucket));
+                    let kind = self.plan.workload.buckets[&on.bucket];
+                    let made = self.driver.recreate_bucket(
+                        &on.bucket,
+                        kind,
+                        bucket_turn,
+                        PREPARE_PATIENCE,
+                    );
+                    made.await.map_err(stuck)?;
+                }
+                Step::Settle(settle) => self.settle(settle).await?,
+                Step::Check(_) => {}
+            }
+        }
+        self.enter(PHASE_FINAL_READS);
+        self.waiting.on_the_cluster("the final reads");
+        let buckets: Vec<String> = self.plan.workload.buckets.keys().cloned().collect();
+        self.driver.final_reads(&buckets, FINAL_BYTES_MAX).await;
+        Ok(())
+    }
+
+    /// Starts every node that does not run, all at once, and waits until all are ready.
+    pub(super) async fn start_all(&self) -> Result<(), Trouble> {
+        let nodes = 0..self.plan.testbed.nodes;
+        self.waiting.on_the_cluster("the nodes to start");
+        let starting = nodes.clone().filter(|node| !self.testbed.is_running(*node));
+        let starting = starting.map(|node| async move { (node, self.testbed.start(node).await) });
+        for (node, started) in future::join_all(starting).await {
+            owed(started, || format!("node {node} to start"))?;
+        }
+        self.waiting.on_the_cluster("the nodes to become ready");
+        let patience = Duration::from_secs(self.plan.limits.ready_s);
+        let ready =
+            nodes.map(|node| async move { (node, self.testbed.wait_ready(node, patience).await) });
+        for (node, ready) in future::join_all(ready).await {
+            owed(ready, || format!("node {node} to become ready"))?;
+        }
+        Ok(())
+    }
+
+    /// Starts one node and waits until it is ready. Nothing when it runs.
+    async fn start(&self, node: usize) -> Result<(), Trouble> {
+        if !self.testbed.is_running(node) {
+            self.waiting.on_the_cluster(format!("node {node} to start"));
+            owed(self.testbed.start(node).await, || format!("node {node} to start"))?;
+        }
+        self.waiting.on_the_cluster(format!("node {node} to become ready"));
+        let patience = Duration::from_secs(self.plan.limits.ready_s);
+        let ready = self.testbed.wait_ready(node, patience).await;
+        owed(ready, || format!("node {node} to become ready"))
+    }
+
+    /// A census of the drives as they are mounted now.
+    pub(super) async fn look(&self) -> Result<Census, Trouble> {
+        self.waiting.on_ourselves("a census");
+        Ok(census(&self.testbed).await?)
+    }
+
+    fn enter(&self, phase: &str) {
+        self.recorder.phase(phase);
+        (self.step)(phase);
+    }
+}
+
+/// A census of the drives of `testbed`, on a thread of its own.
+pub(super) async fn census(testbed: &Testbed) -> Result<Census, Trouble> {
+    let drives = testbed.drives().into_iter();
+    let drives: Vec<_> =
+        drives.map(|drive| DriveSource { name: drive.name, root: drive.root }).collect();
+    let taken = task::spawn_blocking(move || audit::take(&drives, &AuditOptions::default()));
+    Ok(taken.await??)
+}
+
+/// A node that ends by itself, or does not get ready, breaks a promise; anything else is our failure.
+fn owed(
+    result: Result<(), TestbedError>,
+    waiting_for: impl FnOnce() -> String,
+) -> Result<(), Trouble> {
+    match result {
+        Err(error @ (TestbedError::NodeEnded { .. } | TestbedError::Late { .. })) => {
+            Err(Trouble::Stuck { waiting_for: waiting_for(), reason: error.to_string() })
+        }
+        result => Ok(result?),
+    }
+}
+
+/// A bucket that cannot be made is a promise that was not kept.
+fn stuck(error: NotPrepared) -> Trouble {
+    Trouble::Stuck { waiting_for: "the buckets".to_owned(), reason: error.to_string() }
+}

@@ -1,0 +1,209 @@
+//! Settling: every fault healed, every node started, and time to become whole.
+//!
+//! Nodes are asked to heal and say when they are done; that is only the hint to look. Whether they
+//! are is judged later, by the census. When the time has gone by, the drives themselves are looked at,
+//! to tell a cluster that is slow from one that has stopped repairing itself.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use tokio::time;
+
+use super::life::Life;
+use super::life::Trouble;
+use crate::harness::audit::census::Census;
+use crate::harness::audit::census::VersionClass;
+use crate::harness::scenario::form::Counter;
+use crate::harness::scenario::form::Settle;
+use crate::harness::workload::history::Event;
+use crate::harness::workload::history::Fence;
+use crate::harness::workload::history::Note;
+use crate::harness::workload::history::SettleEvent;
+use crate::protocol::admin::DriveCondition;
+use crate::protocol::admin::HealProgress;
+use crate::protocol::admin::HealState;
+
+/// How often nodes are asked how far they are.
+const POLL: Duration = Duration::from_millis(50);
+/// How many times the objective a cluster is given while it still makes progress.
+const EXTENSIONS: u32 = 4;
+
+/// How the repair stands, as the nodes say.
+enum Standing {
+    Whole,
+    Left(String),
+}
+
+impl Life<'_> {
+    /// Heals, starts and waits. Answers when everything is whole, or nothing moves any more.
+    pub(super) async fn settle(&self, settle: &Settle) -> Result<(), Trouble> {
+        self.waiting.on_ourselves("armed faults to strike");
+        self.background.drained().await?;
+        self.waiting.on_ourselves("faults to be healed");
+        self.injector.heal_all().await?;
+        self.start_all().await?;
+
+        let within = Duration::from_secs(settle.within_s);
+        let within_ms = settle.within_s.saturating_mul(1_000);
+        self.recorder.record(Event::Settle(SettleEvent::Began { within_ms }));
+        let began = Instant::now();
+        if self.plan.expect.provokes.contains_key(&Counter::VersionsHealed) {
+            let census = self.look().await?;
+            let versions = damaged(&census);
+            let when = "as the settle began".to_owned();
+            self.recorder.record(Event::Noted(Note::Damage { when, versions }));
+        }
+        self.waiting.on_the_cluster("the cluster to become whole");
+        let mut healing = Healing::default();
+        let mut looks: Vec<Look> = Vec::new();
+        let mut next_look = within / 2;
+        loop {
+            let left = match self.standing(&mut healing).await {
+                Standing::Whole => break,
+                Standing::Left(left) => left,
+            };
+            if began.elapsed() >= next_look {
+                let progressed = self.look_again(&mut looks, &left).await?;
+                let was_allowed = next_look > within / 2;
+                next_look += within / 2;
+                if (was_allowed && !progressed) || began.elapsed() >= within * EXTENSIONS {
+                    self.recorder.record(Event::Settle(SettleEvent::Ended { repaired: false }));
+                    return Ok(());
+                }
+            }
+            // Not a wait for a while: nodes have no way to call us, so their state is asked for.
+            time::sleep(POLL).await;
+        }
+        self.recorder.record(Event::Settle(SettleEvent::Ended { repaired: true }));
+        self.recorder.record(Event::Fence(Fence::Settled));
+        Ok(())
+    }
+
+    /// Takes a census of the living drives and holds it against the one before.
+    async fn look_again(&self, looks: &mut Vec<Look>, left: &str) -> Result<bool, Trouble> {
+        let census = self.look().await?;
+        let look = Look::of(&census);
+        let progressed = looks.last().is_none_or(|before| look.is_better_than(before));
+        let evidence = format!("{} ({left})", look.words());
+        self.recorder.record(Event::Settle(SettleEvent::Looked { progressed, evidence }));
+        looks.push(look);
+        Ok(progressed)
+    }
+
+    /// How the nodes say that the repair stands; starts a heal where none runs.
+    async fn standing(&self, healing: &mut Healing) -> Standing {
+        let address = self.testbed.client_address(healing.node);
+        let progress = match &healing.id {
+            None => match self.admin.heal(address).await {
+                Ok(started) => {
+                    healing.id = Some(started.id);
+                    return Standing::Left("a heal has just begun".to_owned());
+                }
+                Err(reason) => return healing.elsewhere(self.plan.testbed.nodes, &reason),
+            },
+            Some(id) => match self.admin.progress(address, id).await {
+                Ok(progress) => progress,
+                Err(reason) => return healing.elsewhere(self.plan.testbed.nodes, &reason),
+            },
+        };
+        if let Some(left) = left_of(&progress) {
+            if progress.state != HealState::Running {
+                healing.id = None;
+            }
+            return Standing::Left(left);
+        }
+        for node in 0..self.plan.testbed.nodes {
+            let status = match self.admin.status(self.testbed.client_address(node)).await {
+                Ok(status) => status,
+                Err(reason) => return Standing::Left(format!("node {node}: {reason}")),
+            };
+            let off = status.drives.iter().find(|drive| drive.state != DriveCondition::Online);
+            let left = match off {
+                Some(drive) => {
+                    format!("node {node} sees drive {} {:?}", drive.name, drive.state)
+                }
+                None if !status.ready => format!("node {node} is not ready: {}", status.reason),
+                None if status.heal.queued > 0 => {
+                    format!("node {node} has {} partial writes queued", status.heal.queued)
+                }
+                None => continue,
+            };
+            // What is completed now may have been missed by the heal before.
+            healing.id = None;
+            return Standing::Left(left.to_lowercase());
+        }
+        Standing::Whole
+    }
+}
+
+/// What a heal has left to do, in words.
+fn left_of(progress: &HealProgress) -> Option<String> {
+    let examined = progress.examined;
+    match progress.state {
+        HealState::Running => Some(format!("a heal has examined {examined} versions")),
+        HealState::Done if progress.failed > 0 => {
+            let problem = progress.problems.first().map_or("", String::as_str);
+            Some(format!("{} versions could not be made whole: {problem}", progress.failed))
+        }
+        HealState::Done => None,
+    }
+}
+
+/// The heal that is watched.
+#[derive(Debug, Default)]
+struct Healing {
+    node: usize,
+    id: Option<String>,
+}
+
+impl Healing {
+    /// Turns to the next node.
+    fn elsewhere(&mut self, nodes: usize, reason: &str) -> Standing {
+        let left = format!("node {} does not heal: {reason}", self.node);
+        self.id = None;
+        self.node = (self.node + 1) % nodes;
+        Standing::Left(left)
+    }
+}
+
+/// What a census of living drives shows of their redundancy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Look {
+    versions: u64,
+    damaged: u64,
+    good_shards: u64,
+    blank_drives: u64,
+}
+
+impl Look {
+    fn of(census: &Census) -> Self {
+        let versions = || census.keys.iter().flat_map(|key| &key.versions);
+        Self {
+            versions: versions().count() as u64,
+            damaged: damaged(census),
+            good_shards: versions()
+                .map(|version| (version.good_shards + version.metadata_copies) as u64)
+                .sum(),
+            blank_drives: census.drives.iter().filter(|drive| drive.place.is_none()).count() as u64,
+        }
+    }
+
+    fn is_better_than(&self, before: &Self) -> bool {
+        self.damaged < before.damaged
+            || self.good_shards > before.good_shards
+            || self.blank_drives < before.blank_drives
+    }
+
+    fn words(&self) -> String {
+        format!(
+            "{} of {} versions are not whole, {} good shards and copies, {} drives without a place",
+            self.damaged, self.versions, self.good_shards, self.blank_drives
+        )
+    }
+}
+
+/// Versions that are not full.
+fn damaged(census: &Census) -> u64 {
+    let versions = census.keys.iter().flat_map(|key| &key.versions);
+    versions.filter(|version| version.class != VersionClass::Full).count() as u64
+}
