@@ -22,6 +22,9 @@ pub const NOT_REPAIRED: &str = "not_repaired";
 /// The kind of the finding of a promise that was waited for until the wall limit.
 pub const STUCK: &str = "stuck";
 
+/// The kind of the finding of bytes that a node wrote below a mount point whose mount was missing.
+pub const BELOW_MOUNT_POINT: &str = "below_mount_point";
+
 /// Of all that was examined, the share in percent that may be excused as beyond tolerance.
 const EXCUSED_PERCENT_MAX: u64 = 5;
 
@@ -297,6 +300,11 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
             };
             Some((None, (class, format!("ended early: {reason}"))))
         }
-        Note::Damage { .. } | Note::Shared { .. } => None,
+        Note::BelowMountPoint { drive, entries } if *entries > 0 => {
+            let reason =
+                format!("{entries} entries appeared below the bare mount point of {drive}");
+            Some((Some(BELOW_MOUNT_POINT), (ExitClass::Broken, reason)))
+        }
+        Note::BelowMountPoint { .. } | Note::Damage { .. } | Note::Shared { .. } => None,
     }
 }

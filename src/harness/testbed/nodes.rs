@@ -302,7 +302,6 @@ impl Node {
             }
             sleep(LOOK_PERIOD).await;
         }
-        self.tell(NodeState::Paused);
         Ok(life.process)
     }
 
@@ -310,7 +309,6 @@ impl Node {
     pub(super) fn unfreeze(&self) -> Result<(), TestbedError> {
         let life = self.require_living()?;
         self.signal(&life.process, Signal::SIGCONT)?;
-        self.tell(NodeState::Resumed);
         Ok(())
     }
 

@@ -96,6 +96,13 @@ pub enum Note {
         /// The signal, if it was one.
         signal: Option<i32>,
     },
+    /// What lay below a mount point when its missing mount came back: a promise is broken unless 0.
+    BelowMountPoint {
+        /// The drive, `node/slot`.
+        drive: String,
+        /// Files and folders.
+        entries: u64,
+    },
     /// So many cases ran at once: times are reported, not judged.
     Shared {
         /// Cases at once.

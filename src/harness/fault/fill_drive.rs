@@ -1,0 +1,111 @@
+//! `fill_drive`: drives have no space left.
+//!
+//! A file without a name takes all of it, so that nothing foreign is ever seen on the drive. Evidence: an ENOSPC
+//! that we saw ourselves. Healed by closing the file.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::future::FutureExt;
+use nix::errno::Errno;
+use nix::fcntl::FallocateFlags;
+use nix::fcntl::fallocate;
+use nix::sys::statvfs::statvfs;
+
+use super::Injected;
+use super::Miss;
+use super::Scene;
+use super::Standing;
+use super::drives_of;
+use super::probe;
+use crate::harness::scenario::fault::FillDrive;
+use crate::harness::testbed::Testbed;
+use crate::harness::testbed::TestbedError;
+use crate::harness::testbed::blocking;
+use crate::harness::testbed::drives::Drives;
+
+/// The least that is asked for: one block.
+const BLOCK_BYTES: i64 = 4096;
+
+struct Filled {
+    drives: Vec<usize>,
+}
+
+pub(super) async fn inject(fault: &FillDrive, scene: &Scene<'_>) -> Injected {
+    let drives = drives_of(scene.testbed, fault.node, &fault.drives)?;
+    let (hardware, all) = (Arc::clone(scene.testbed.hardware()), drives.clone());
+    let (taken, full) = blocking(move || {
+        let mut taken = 0;
+        for drive in &all {
+            let root = hardware.root(*drive);
+            let (ballast, bytes) = fill(&root).map_err(TestbedError::io("fill", &root))?;
+            hardware.hold_ballast(*drive, Some(ballast));
+            taken += bytes;
+        }
+        Ok((taken, full(&hardware, &all)))
+    })
+    .await?;
+    let standing = Filled { drives };
+    if full < standing.drives.len() {
+        let still = standing.drives.len() - full;
+        return Err(Miss::NotReached(format!("{still} drives still have space")));
+    }
+    let words = format!("{taken} bytes taken; a write of ours got ENOSPC on {full} drives");
+    scene.teller.injected(words);
+    Ok(Some(Box::new(standing)))
+}
+
+/// Takes all space of the drive at `root`; answers what holds it, and how much.
+fn fill(root: &Path) -> std::io::Result<(File, i64)> {
+    let ballast = probe::unnamed_file(root)?;
+    let space = statvfs(root)?;
+    let free = i64::try_from(space.blocks_available().saturating_mul(space.fragment_size()));
+    let mut step = free.unwrap_or(i64::MAX).max(BLOCK_BYTES);
+    let mut taken = 0;
+    while step >= BLOCK_BYTES {
+        match fallocate(&ballast, FallocateFlags::empty(), taken, step) {
+            Ok(()) => taken += step,
+            Err(Errno::ENOSPC) => step /= 2,
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    ballast.sync_all()?;
+    Ok((ballast, taken))
+}
+
+/// On how many drives a write of ours gets ENOSPC.
+fn full(hardware: &Drives, drives: &[usize]) -> usize {
+    let is_full = |drive: &&usize| {
+        let written = probe::write(&hardware.root(**drive));
+        written.is_err_and(|error| error.raw_os_error() == Some(Errno::ENOSPC as i32))
+    };
+    drives.iter().filter(is_full).count()
+}
+
+impl Standing for Filled {
+    fn measure<'a>(&'a mut self, testbed: &'a Arc<Testbed>) -> BoxFuture<'a, Option<String>> {
+        async move {
+            let full = full(testbed.hardware(), &self.drives);
+            (full > 0).then(|| format!("{full} drives still answer ENOSPC"))
+        }
+        .boxed()
+    }
+
+    fn heal<'a>(
+        &'a mut self,
+        testbed: &'a Arc<Testbed>,
+    ) -> BoxFuture<'a, Result<String, TestbedError>> {
+        let (hardware, drives) = (Arc::clone(testbed.hardware()), self.drives.clone());
+        blocking(move || {
+            for drive in drives.iter().filter(|drive| hardware.is_mounted(**drive)) {
+                hardware.hold_ballast(*drive, None);
+                let root = hardware.root(*drive);
+                probe::write(&root).map_err(TestbedError::io("write again on", &root))?;
+            }
+            Ok(format!("a write of ours succeeded on {} drives", drives.len()))
+        })
+        .boxed()
+    }
+}
