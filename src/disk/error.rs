@@ -209,6 +209,15 @@ impl DriveError {
         matches!(self, Self::NotFound { .. } | Self::NoBucket { .. })
     }
 
+    /// Whether the drive answered, and cannot read what it has.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } => true,
+            Self::Io { step, .. } => *step == DriveStep::Read,
+            _ => false,
+        }
+    }
+
     /// An error of the kernel, by its meaning.
     pub fn from_errno(step: DriveStep, path: &str, errno: i32) -> Self {
         let path = path.to_owned();

@@ -45,6 +45,18 @@ pub(super) struct Copy {
     pub(super) bucket: bool,
     /// Metadata that writes kept, with the folders in which it lies.
     pub(super) backups: Vec<(Uuid, XlMeta)>,
+    /// The folders below the key that belong to it.
+    pub(super) folders: Vec<FolderFacts>,
+}
+
+/// A folder below a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FolderFacts {
+    pub(super) id: Uuid,
+    /// Whether metadata of before some write is kept there.
+    pub(super) keeps: bool,
+    /// Names and lengths of its other files.
+    pub(super) files: Vec<(String, u64)>,
 }
 
 pub(super) enum State {
@@ -79,7 +91,13 @@ pub(super) struct Undecided;
 
 impl Copy {
     pub(super) fn failed(error: DriveError) -> Self {
-        Self { state: State::Failed(error), rebuilding: false, bucket: false, backups: Vec::new() }
+        Self {
+            state: State::Failed(error),
+            rebuilding: false,
+            bucket: false,
+            backups: Vec::new(),
+            folders: Vec::new(),
+        }
     }
 
     fn of(answer: Result<DriveReply, DriveError>) -> Self {
@@ -100,7 +118,13 @@ impl Copy {
             Some((folder.id, meta))
         };
         let backups = copy.folders.iter().filter_map(kept).collect();
-        Self { state, rebuilding: copy.rebuilding, bucket: copy.bucket, backups }
+        let facts = |folder: crate::disk::drive::Folder| FolderFacts {
+            id: folder.id,
+            keeps: folder.backup.is_some(),
+            files: folder.files,
+        };
+        let folders = copy.folders.into_iter().map(facts).collect();
+        Self { state, rebuilding: copy.rebuilding, bucket: copy.bucket, backups, folders }
     }
 
     /// From a page of a listing, which does not say what was kept.
@@ -109,7 +133,7 @@ impl Copy {
             Some(entry) => state_of(entry.meta.as_deref()),
             None => State::Read(XlMeta::default()),
         };
-        Self { state, rebuilding, bucket: true, backups: Vec::new() }
+        Self { state, rebuilding, bucket: true, backups: Vec::new(), folders: Vec::new() }
     }
 
     /// Its versions, when it can say.
@@ -190,7 +214,7 @@ impl Copies {
         found.find(|(version, _)| version.identity() == backing.candidate.identity)
     }
 
-    fn is_ours(&self, version: &Version) -> bool {
+    pub(super) fn is_ours(&self, version: &Version) -> bool {
         version.header().modtime_ns > self.since_ns && !version.header().is_free()
     }
 

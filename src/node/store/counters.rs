@@ -9,6 +9,8 @@ pub(super) struct Counters {
     unknown: AtomicU64,
     undone: AtomicU64,
     repaired_reads: AtomicU64,
+    healed: AtomicU64,
+    quarantined: AtomicU64,
 }
 
 /// The counts at one moment.
@@ -20,6 +22,10 @@ pub(super) struct Counts {
     pub(super) undone: u64,
     /// Reads that met a bad or missing shard.
     pub(super) repaired_reads: u64,
+    /// Versions that were brought back.
+    pub(super) healed: u64,
+    /// Things that were moved to quarantine.
+    pub(super) quarantined: u64,
 }
 
 impl Counters {
@@ -38,12 +44,24 @@ impl Counters {
         self.repaired_reads.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// One more version brought back.
+    pub(super) fn healed(&self) {
+        self.healed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One more thing moved to quarantine.
+    pub(super) fn quarantined(&self) {
+        self.quarantined.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The counts now.
     pub(super) fn now(&self) -> Counts {
         Counts {
             unknown: self.unknown.load(Ordering::Relaxed),
             undone: self.undone.load(Ordering::Relaxed),
             repaired_reads: self.repaired_reads.load(Ordering::Relaxed),
+            healed: self.healed.load(Ordering::Relaxed),
+            quarantined: self.quarantined.load(Ordering::Relaxed),
         }
     }
 }

@@ -173,7 +173,7 @@ pub(super) async fn stage(
 }
 
 /// The frames of every shard of these blocks, one behind the other.
-fn framed(erasure: &Erasure, blocks: &[Block]) -> Vec<Vec<u8>> {
+pub(super) fn framed(erasure: &Erasure, blocks: &[Block]) -> Vec<Vec<u8>> {
     let mut files = vec![Vec::new(); erasure.total()];
     for block in blocks {
         let mut parity = vec![Vec::new(); erasure.parity()];

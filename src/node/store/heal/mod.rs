@@ -1,6 +1,27 @@
 //! Healing: the durable queue of unfinished work, and bringing every version back to every drive.
+//!
+//! Healing adds; it takes nothing away that could still be somebody's. What is provably nobody's (`grace`) is
+//! moved to quarantine. `mend` looks at one key, `verify` reads every byte of a version, `surplus` says what lies
+//! there too much, `sequence` walks what a request names, `queue` finishes what writes left behind, `rounds`
+//! is the loop that does so by itself.
 
+mod grace;
+mod mend;
+mod queue;
+mod rounds;
+mod sequence;
+mod surplus;
+mod verify;
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -11,16 +32,27 @@ use super::api::HealProgress;
 use super::api::HealRequest;
 use super::api::StoreError;
 use super::api::StoreStatus;
+use crate::disk::drive::DriveRequest;
 use crate::value::ObjectKey;
 use crate::value::VersionId;
 
+pub(super) use queue::enqueue;
+pub(super) use rounds::run;
+
 /// What healing remembers between calls.
 #[derive(Default)]
-pub struct State {}
+pub struct State {
+    sequences: Mutex<BTreeMap<Uuid, HealProgress>>,
+    /// What readers stumbled over: looked at soon, and not remembered beyond this process.
+    suspects: Mutex<BTreeSet<(usize, Unfinished)>>,
+    queued: AtomicU64,
+    busy: AtomicU64,
+    last_cycle_ended_ns: AtomicI64,
+}
 
 /// Work that a write leaves behind when it reached its quorum but not every drive, or when nobody knows
 /// what it reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Unfinished {
     /// A version is to be the same on every drive of its set: present or absent, as a quorum has it.
     Version {
@@ -64,23 +96,40 @@ pub enum Unfinished {
     },
 }
 
-/// Notes unfinished work durably on the drives `took` of `set`, which took the write. Answers on how many
-/// drives it stands; callers go on when it is none.
-pub(super) async fn enqueue(store: &Store, set: usize, took: &[usize], work: Unfinished) -> usize {
-    let _ = (store, set, took, work);
-    0
+impl State {
+    fn sequences(&self) -> MutexGuard<'_, BTreeMap<Uuid, HealProgress>> {
+        self.sequences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn suspects(&self) -> MutexGuard<'_, BTreeSet<(usize, Unfinished)>> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts work while it lives.
+struct Busy<'a>(&'a AtomicU64);
+
+impl<'a> Busy<'a> {
+    fn new(counter: &'a AtomicU64) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Begins to heal; answers the sequence's id.
 pub(super) fn heal(store: &Arc<Store>, request: HealRequest) -> Uuid {
-    let _ = (store, request);
-    unimplemented!("being written")
+    sequence::begin(store, request)
 }
 
 /// How far a sequence has come.
 pub(super) fn progress(store: &Store, id: Uuid) -> Option<HealProgress> {
-    let _ = (store, id);
-    unimplemented!("being written")
+    store.heal.sequences().get(&id).cloned()
 }
 
 /// Gives a blank drive in a known slot its format and begins to rebuild it; answers the sequence's id.
@@ -89,18 +138,33 @@ pub(super) async fn adopt_blank(
     set: usize,
     slot: usize,
 ) -> Result<Uuid, StoreError> {
-    let _ = (store, set, slot);
-    unimplemented!("being written")
+    let unknown = || StoreError::InvalidRequest(format!("there is no slot {slot} of set {set}"));
+    let format = store.parts.format.for_place(set, slot).ok_or_else(unknown)?;
+    let request = DriveRequest::WriteFormat { bytes: format.encode(), rebuilding: true };
+    // A blank drive takes no other work, so that it is asked past the question whether it is online.
+    let answer = store.drives(set)[slot].call(request).await;
+    answer.map_err(|error| StoreError::NoQuorum {
+        what: "take a format",
+        able: 0,
+        needed: 1,
+        why: Some(error),
+    })?;
+    Ok(heal(store, HealRequest::default()))
 }
 
 /// How the store stands.
 pub(super) fn status(store: &Store) -> StoreStatus {
-    let _ = store;
-    unimplemented!("being written")
-}
-
-/// Completes partial writes, keeps heartbeats and empties trash, until the future is dropped.
-pub(super) async fn run(store: Arc<Store>) {
-    let _ = store;
-    unimplemented!("being written")
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (heal, counts) = (&store.heal, store.counters.now());
+    let suspects = heal.suspects().len() as u64;
+    StoreStatus {
+        queued: count(&heal.queued) + suspects,
+        healing: count(&heal.busy) > 0,
+        last_cycle_ended_ns: heal.last_cycle_ended_ns.load(Ordering::Relaxed),
+        healed: counts.healed,
+        quarantined: counts.quarantined,
+        unknown: counts.unknown,
+        undone: counts.undone,
+        repaired_reads: counts.repaired_reads,
+    }
 }

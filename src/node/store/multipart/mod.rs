@@ -18,6 +18,7 @@ pub(super) use parts::list_parts;
 pub(super) use parts::put_part;
 pub(super) use uploads::forget_bucket;
 pub(super) use uploads::list_uploads;
+pub(super) use uploads::target_of;
 
 use super::Store;
 use super::api::StoreError;

@@ -98,7 +98,7 @@ async fn uploads_of(store: &Arc<Store>, bucket: &str) -> Result<Vec<UploadInfo>,
 }
 
 /// Where an upload's object is to be.
-fn target_of(object: &ObjectBody) -> Option<ObjectKey> {
+pub(in crate::node::store) fn target_of(object: &ObjectBody) -> Option<ObjectKey> {
     let text = |suffix| String::from_utf8(object.system(suffix)?.to_vec()).ok();
     Some(ObjectKey { bucket: text(keys::UPLOAD_BUCKET)?, key: text(keys::UPLOAD_OBJECT)? })
 }

@@ -6,6 +6,7 @@ mod stripe;
 
 use std::sync::Arc;
 
+pub(super) use content::prove;
 pub(super) use content::whole;
 pub(super) use reader::Block;
 pub(super) use reader::Reader;
