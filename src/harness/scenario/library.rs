@@ -26,5 +26,158 @@ macro_rules! built_in {
 }
 
 built_in! {
-    "objects": []
+    "objects": [
+        "half-a-request",
+        "kill-during-multipart-complete",
+        "kill-during-puts",
+    ]
+    "power": [
+        "all-nodes-lose-power",
+        "drives-in-another-order",
+        "power-cut-at-every-point-of-a-delete",
+        "power-cut-at-every-point-of-a-put",
+        "vm-restart-with-changed-mounts",
+    ]
+    "network": [
+        "a-hung-peer",
+        "lost-reply",
+        "one-way-partition-during-conditional-writes",
+        "paused-past-its-lease",
+        "slow-lines",
+    ]
+    "healing": [
+        "a-bucket-made-anew-while-drives-are-away",
+        "a-drive-replaced-under-load",
+        "a-drive-returned-stale",
+        "a-drive-that-cannot-be-read",
+        "a-drive-that-turns-read-only",
+        "a-full-drive",
+        "a-hung-drive",
+        "a-node-starts-with-a-mount-missing",
+        "bit-rot",
+        "delete-marker-missed-by-one-drive",
+        "kill-while-healing",
+        "more-than-parity-pulled-with-no-grace",
+        "null-version-overwritten-while-a-node-is-away",
+        "two-shards-exchanged",
+    ]
+    "canary": [
+        "acknowledges-before-its-quorum",
+        "heals-without-checking",
+        "keeps-two-null-versions",
+        "refuses-the-unknown",
+        "returns-shards-unchecked",
+        "skips-the-directory-sync",
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::harness::scenario::fault::Fault;
+    use crate::harness::scenario::form::Step;
+    use crate::harness::scenario::form::Suite;
+    use crate::harness::scenario::parse;
+    use crate::harness::scenario::parse::Scenario;
+    use crate::harness::scenario::plan;
+    use crate::harness::scenario::plan::Overrides;
+    use crate::protocol::control::Defect;
+    use crate::protocol::crash_point::CrashPoint;
+    use crate::value::Seed;
+
+    fn all() -> Vec<Scenario> {
+        let read = |known: &BuiltIn| match parse::parse(known.file, known.family, known.text) {
+            Ok(scenario) => scenario,
+            Err(errors) => panic!("{errors:#?}"),
+        };
+        BUILT_IN.iter().map(read).collect()
+    }
+
+    fn faults() -> impl Iterator<Item = Fault> {
+        let cases = all().into_iter().flat_map(|scenario| scenario.cases);
+        let steps = cases.flat_map(|case| case.form.steps);
+        steps.filter_map(|step| match step {
+            Step::Inject(fault) => Some(fault),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn every_scenario_file_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let mut files = BTreeSet::new();
+        for family in std::fs::read_dir(&folder).unwrap() {
+            let family = family.unwrap().path();
+            for file in std::fs::read_dir(&family).unwrap() {
+                let file = file.unwrap().path();
+                files.insert(file.strip_prefix(&folder).unwrap().display().to_string());
+            }
+        }
+        let built_in: BTreeSet<String> =
+            BUILT_IN.iter().map(|known| known.file.to_owned()).collect();
+        assert_eq!(files, built_in);
+    }
+
+    #[test]
+    fn every_scenario_makes_sense_is_named_as_its_file_and_can_be_planned() {
+        for (scenario, known) in all().iter().zip(BUILT_IN) {
+            let file = Path::new(known.file).file_stem().unwrap().to_str().unwrap();
+            assert_eq!(scenario.name, file);
+            for case in &scenario.cases {
+                let planned = plan::plan(case, Seed(1), Overrides::default());
+                assert!(planned.is_ok(), "{planned:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_fault_is_used_by_some_scenario() {
+        let used: BTreeSet<&str> = faults().map(|fault| fault.name()).collect();
+        let all: BTreeSet<&str> = Fault::NAMES.iter().copied().collect();
+        assert_eq!(used, all);
+    }
+
+    #[test]
+    fn every_crash_point_is_used_by_some_scenario() {
+        let used: BTreeSet<CrashPoint> = faults().filter_map(|fault| fault.trigger().at).collect();
+        let all: BTreeSet<CrashPoint> = CrashPoint::ALL.iter().copied().collect();
+        assert_eq!(used, all);
+    }
+
+    #[test]
+    fn every_defect_has_a_canary() {
+        let planted = all().into_iter().flat_map(|scenario| scenario.cases);
+        let planted: BTreeSet<Defect> =
+            planted.flat_map(|case| case.form.testbed.defects).collect();
+        assert_eq!(planted, Defect::ALL.iter().copied().collect());
+    }
+
+    /// Goal: the quick suite stays quick, and leaves no family and no fault out, whatever the seed.
+    #[test]
+    fn the_quick_suite_has_at_most_thirty_cases_and_every_fault_of_every_family() {
+        for seed in 0..20 {
+            let mut cases = 0;
+            let mut families = BTreeSet::new();
+            let mut used = BTreeSet::new();
+            for scenario in all() {
+                if scenario.suite() > Suite::Quick || scenario.family == parse::CANARY {
+                    continue;
+                }
+                families.insert(scenario.family.clone());
+                for case in scenario.covered(Suite::Quick, Seed(seed)) {
+                    cases += 1;
+                    used.extend(case.form.steps.iter().filter_map(|step| match step {
+                        Step::Inject(fault) => Some(fault.name()),
+                        _ => None,
+                    }));
+                }
+            }
+            assert!(cases <= 30, "{cases} cases with seed {seed}");
+            assert_eq!(families.len(), 4, "{families:?}");
+            assert_eq!(used.len(), Fault::NAMES.len(), "{used:?}");
+        }
+    }
 }

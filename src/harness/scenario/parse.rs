@@ -214,3 +214,6 @@ pub fn matching(pattern: &str) -> Vec<CrashPoint> {
     };
     CrashPoint::ALL.iter().filter(matches).copied().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -287,7 +287,7 @@ fn testbed(form: &TestbedForm, seed: Seed, overrides: Overrides) -> TestbedPlan 
     TestbedPlan {
         nodes: form.nodes,
         drives_per_node: form.drives,
-        set_drives: form.set_drives,
+        set_drives: form.set_drives(),
         parity: form.parity,
         filesystem: form.filesystem,
         drive_mib: form.drive_mib,
@@ -402,3 +402,6 @@ impl TestbedPlan {
         (self.drives.len() as u64) * (self.drive_mib << 20)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,10 @@ pub type Problem = (String, String);
 /// Everything that is wrong with `form`, a scenario of `family`.
 pub fn problems(form: &ScenarioForm, family: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
+    if let Err(message) = form.testbed.topology() {
+        // Nothing else about drives can be told of a cluster that cannot exist.
+        return vec![("testbed".to_owned(), message)];
+    }
     heading(form, family, &mut problems);
     expectations(form, family, &mut problems);
     steps(form, &mut problems);
@@ -309,7 +313,7 @@ fn inject(
         add(problems, &path, "mounts that stay the same keep their order");
     }
     if let Fault::SwapShards(_) = fault
-        && form.testbed.set_drives == form.testbed.parity
+        && form.testbed.set_drives() == form.testbed.parity
     {
         add(problems, &path, "has no data shards to exchange");
     }
@@ -337,7 +341,7 @@ fn tolerance(form: &ScenarioForm, problems: &mut Vec<Problem>) {
         return;
     }
     let testbed = &form.testbed;
-    let spare = testbed.set_drives - testbed.write_quorum();
+    let spare = testbed.set_drives() - testbed.write_quorum();
     // By set: drives that may lack a shard, and whether something was destroyed.
     let mut lost: BTreeMap<usize, (BTreeSet<usize>, bool)> = BTreeMap::new();
     for (index, step) in form.steps.iter().enumerate() {
@@ -362,7 +366,7 @@ fn tolerance(form: &ScenarioForm, problems: &mut Vec<Problem>) {
         };
         let mut by_set: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for drive in drives {
-            by_set.entry(drive / testbed.set_drives).or_default().insert(drive);
+            by_set.entry(drive / testbed.set_drives()).or_default().insert(drive);
         }
         for (set, drives) in by_set {
             if !fault.destroys() && drives.len() > spare {
@@ -376,7 +380,7 @@ fn tolerance(form: &ScenarioForm, problems: &mut Vec<Problem>) {
                     "up to {} of {} drives of a set may lack what was acknowledged, parity is {}: \
                      settle before, or state `beyond_tolerance: true`",
                     missing.len(),
-                    testbed.set_drives,
+                    testbed.set_drives(),
                     testbed.parity
                 );
                 problems.push((format!("steps[{index}].inject"), message));
