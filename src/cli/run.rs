@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::Exit;
 use crate::harness::report::Chain;
+use crate::harness::report::render;
 use crate::harness::report::terminal;
 use crate::harness::report::terminal::Terminal;
 use crate::harness::runner;
@@ -297,7 +298,7 @@ fn publish(ended: &Ended, junit: Option<&Path>) -> Result<(), String> {
         let from = ended.directory.path("junit.xml");
         std::fs::copy(from, path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    Ok(())
+    render::summarize(&ended.report, None).map_err(|error| Chain(&error).to_string())
 }
 
 /// Gives the reports back to the user who called us through sudo.

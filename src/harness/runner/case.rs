@@ -29,6 +29,7 @@ use crate::harness::report::RunDirectory;
 use crate::harness::report::conclude::Stop;
 use crate::harness::report::directory::HISTORY;
 use crate::harness::report::redact::Redactor;
+use crate::harness::report::render;
 use crate::harness::scenario::plan::Plan;
 use crate::harness::scenario::plan::Rung;
 use crate::harness::testbed::RunContext;
@@ -317,8 +318,8 @@ fn finish(
 ) -> Result<CaseReport, CaseError> {
     directory.write_report(&report)?;
     directory.redact(&redactor)?;
-    let report = directory.read_report()?;
-    Ok(report)
+    render::render_all(directory)?;
+    Ok(directory.read_report()?)
 }
 
 /// Whole milliseconds.

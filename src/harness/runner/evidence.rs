@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::fs::File;
 use std::io;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -19,13 +18,10 @@ use crate::harness::check::Verdict;
 use crate::harness::report::CaseReport;
 use crate::harness::report::ReportError;
 use crate::harness::report::RunDirectory;
-use crate::harness::report::directory::EVIDENCE;
 use crate::harness::report::directory::LEDGER;
-use crate::harness::report::recorded;
+use crate::harness::report::evidence::Evidence;
 use crate::harness::testbed::DrivePlace;
 
-/// Bytes of all evidence of a case.
-const BYTES_MAX: u64 = 64 << 20;
 /// Keys whose bytes are kept.
 const KEYS_MAX: usize = 16;
 
@@ -33,7 +29,7 @@ const KEYS_MAX: usize = 16;
 ///
 /// # Errors
 /// [`ReportError::Io`]: the evidence folder cannot be written. What cannot be read from a drive is
-/// noted in `evidence/contents.txt`.
+/// noted in `contents.txt`.
 pub fn gather(
     report: &CaseReport,
     directory: &RunDirectory,
@@ -44,37 +40,36 @@ pub fn gather(
         .filter(|finding| finding.verdict == Verdict::Fail)
         .filter_map(|finding| finding.target.as_deref())
         .collect();
-    let mut keeper = Keeper { left: BYTES_MAX, notes: String::new() };
+    let mut keeper = Keeper { evidence: directory.evidence(), notes: String::new() };
     for (number, target) in targets.iter().take(KEYS_MAX).enumerate() {
         let _ = writeln!(keeper.notes, "key-{number}: {target}");
         let Some((bucket, key)) = target.split_once('/') else {
             continue;
         };
-        let relative = PathBuf::from(layout::key_dir(bucket, key));
+        let relative = layout::key_dir(bucket, key);
         for drive in drives.iter().filter(|drive| drive.mounted) {
-            let name = drive.name.replace('/', "-");
-            let to = directory.path(EVIDENCE).join(format!("key-{number}")).join(name);
-            keeper.copy(&drive.root.join(&relative), &to, &drive.name)?;
+            let name = format!("key-{number}.{}", drive.name.replace('/', "-"));
+            keeper.copy(&drive.root.join(&relative), &name, &drive.name)?;
         }
     }
     if targets.len() > KEYS_MAX {
         let _ = writeln!(keeper.notes, "{} more keys were left out", targets.len() - KEYS_MAX);
     }
-    let notes = format!("{BYTES_MAX} bytes at most are kept.\n{}", keeper.notes);
-    recorded::write(&directory.path(EVIDENCE).join("contents.txt"), notes.as_bytes())?;
     let machine = machine(directory, drives);
-    recorded::write(&directory.path(EVIDENCE).join("machine.txt"), machine.as_bytes())
+    keeper.evidence.keep("machine.txt", machine.as_bytes())?;
+    keeper.evidence.keep("contents.txt", keeper.notes.as_bytes())?;
+    Ok(())
 }
 
-/// Copies until the budget is used up.
+/// Copies files of drives under plain names.
 struct Keeper {
-    left: u64,
+    evidence: Evidence,
     notes: String,
 }
 
 impl Keeper {
-    /// Copies the files below `from`, the folders of other keys excepted.
-    fn copy(&mut self, from: &Path, to: &Path, drive: &str) -> Result<(), ReportError> {
+    /// Copies the files in `from` and its data directories; other keys below it are left alone.
+    fn copy(&mut self, from: &Path, name: &str, drive: &str) -> Result<(), ReportError> {
         let entries = match fs::read_dir(from) {
             Ok(entries) => entries,
             Err(error) => {
@@ -86,43 +81,23 @@ impl Keeper {
             entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
         for path in paths {
-            let name = path.file_name().unwrap_or_default();
+            let last = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-            let is_data_dir = uuid::Uuid::try_parse(&name.to_string_lossy()).is_ok();
-            if is_folder && is_data_dir {
-                self.copy(&path, &to.join(name), drive)?;
+            let below = format!("{name}.{last}");
+            if is_folder && layout::parse_data_dir(&last).is_some() {
+                self.copy(&path, &below, drive)?;
             } else if !is_folder {
-                self.copy_file(&path, &to.join(name), drive)?;
+                match fs::read(&path) {
+                    Ok(bytes) => {
+                        self.evidence.keep(&below, &bytes)?;
+                    }
+                    Err(error) => {
+                        let _ = writeln!(self.notes, "{drive}: {last}: {error}");
+                    }
+                }
             }
         }
         Ok(())
-    }
-
-    fn copy_file(&mut self, from: &Path, to: &Path, drive: &str) -> Result<(), ReportError> {
-        let name = from.file_name().unwrap_or_default().to_string_lossy();
-        let bytes = match File::open(from) {
-            Ok(file) => {
-                let mut bytes = Vec::new();
-                let read = file.take(self.left).read_to_end(&mut bytes);
-                if let Err(error) = read {
-                    let _ = writeln!(self.notes, "{drive}: {name}: {error}");
-                }
-                bytes
-            }
-            Err(error) => {
-                let _ = writeln!(self.notes, "{drive}: {name}: {error}");
-                return Ok(());
-            }
-        };
-        let whole = from.metadata().map_or(0, |metadata| metadata.len());
-        if (bytes.len() as u64) < whole {
-            let kept = bytes.len();
-            let _ = writeln!(self.notes, "{drive}: {name}: cut, {kept} of {whole} bytes kept");
-        }
-        self.left -= bytes.len() as u64;
-        let folder = to.parent().unwrap_or(to);
-        fs::create_dir_all(folder).map_err(ReportError::io("create", folder))?;
-        recorded::write(to, &bytes)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::harness::report::ReportError;
 use crate::harness::report::SuiteDirectory;
 use crate::harness::report::SuiteReport;
 use crate::harness::report::case::VERDICT_FORMAT;
+use crate::harness::report::render;
 use crate::harness::report::suite::CaseSummary;
 use crate::harness::report::suite::Drawn;
 use crate::harness::report::suite::Partition;
@@ -156,6 +157,7 @@ pub async fn run(
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     directory.write_report(&report)?;
+    render::render_suite(&directory)?;
     Ok(Ended { report, cases, directory })
 }
 
