@@ -4,6 +4,7 @@
 //! socket or dice and knows no protocol code; `audit` and `workload` have gathered what it sees.
 
 pub mod facts;
+pub mod model;
 
 pub use facts::Facts;
 pub use facts::Witnesses;
