@@ -3,8 +3,22 @@
 //! A checker gets facts ([`Witnesses`]) and answers with a [`Judgement`]. It has no clock, file,
 //! socket or dice and knows no protocol code; `audit` and `workload` have gathered what it sees.
 
+mod acknowledged_writes_survive;
+mod checksums_match;
+mod conditional_writes_are_atomic;
+mod deletes_stay_deleted;
+mod drives_agree;
+mod every_version_is_full;
 pub mod facts;
+mod findings;
+mod listings_agree;
 pub mod model;
+mod no_foreign_bytes;
+mod nothing_leaked;
+mod null_version_is_unique;
+mod reads_are_linearizable;
+mod service_returned;
+mod versions_are_ordered;
 
 pub use facts::Facts;
 pub use facts::Witnesses;
@@ -69,7 +83,73 @@ pub struct Invariant {
 }
 
 /// Every invariant there is, in the order in which reports show them.
-pub const INVARIANTS: &[Invariant] = &[];
+pub const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        name: acknowledged_writes_survive::NAME,
+        promise: "Acknowledged writes survive; refused ones stay away.",
+        judge: acknowledged_writes_survive::judge,
+    },
+    Invariant {
+        name: deletes_stay_deleted::NAME,
+        promise: "What was deleted stays deleted.",
+        judge: deletes_stay_deleted::judge,
+    },
+    Invariant {
+        name: reads_are_linearizable::NAME,
+        promise: "Every key behaves like one register of versions, whoever asks and whatever breaks.",
+        judge: reads_are_linearizable::judge,
+    },
+    Invariant {
+        name: conditional_writes_are_atomic::NAME,
+        promise: "A conditional write looks and writes in one instant.",
+        judge: conditional_writes_are_atomic::judge,
+    },
+    Invariant {
+        name: no_foreign_bytes::NAME,
+        promise: "Nobody ever gets bytes that no write to that key has put there.",
+        judge: no_foreign_bytes::judge,
+    },
+    Invariant {
+        name: checksums_match::NAME,
+        promise: "What is announced of contents is true of their bytes, recomputed by us.",
+        judge: checksums_match::judge,
+    },
+    Invariant {
+        name: null_version_is_unique::NAME,
+        promise: "A key has at most one null version.",
+        judge: null_version_is_unique::judge,
+    },
+    Invariant {
+        name: versions_are_ordered::NAME,
+        promise: "Versions of a key stand in the order in which they were written, everywhere.",
+        judge: versions_are_ordered::judge,
+    },
+    Invariant {
+        name: listings_agree::NAME,
+        promise: "Lists, HEAD and GET tell one story in the end, on every node, and it is that of the drives.",
+        judge: listings_agree::judge,
+    },
+    Invariant {
+        name: every_version_is_full::NAME,
+        promise: "Every version has all its shards again, on every drive of its set.",
+        judge: every_version_is_full::judge,
+    },
+    Invariant {
+        name: drives_agree::NAME,
+        promise: "All drives tell one story.",
+        judge: drives_agree::judge,
+    },
+    Invariant {
+        name: nothing_leaked::NAME,
+        promise: "After settling, the drives hold nothing that no version owns.",
+        judge: nothing_leaked::judge,
+    },
+    Invariant {
+        name: service_returned::NAME,
+        promise: "After every fault is healed, the cluster becomes whole and every node serves again.",
+        judge: service_returned::judge,
+    },
+];
 
 /// The invariant called `name`.
 pub fn invariant(name: &str) -> Option<&'static Invariant> {
