@@ -112,7 +112,6 @@ impl PartReader<'_> {
         let expected = expected_md5(self.object, self.part);
         let found_md5 = contents.part_md5();
         let is_wrong = expected.is_some() && found_md5.is_some() && expected != found_md5;
-        let no_spare = pass.have_min.count_ones() as usize == self.erasure.data();
         let settled = if !pass.ambiguous.is_empty() {
             let found = expected.and_then(|expected| {
                 let mut explanations = explanations(&pass.ambiguous);
@@ -131,8 +130,8 @@ impl PartReader<'_> {
                 return finding;
             }
             found
-        } else if finding.is_decoded && no_spare && is_wrong {
-            // Nothing to compare with, but the contents are wrong: two shards may be exchanged.
+        } else if finding.is_decoded && is_wrong {
+            // With one parity shard, or none, two shards can be exchanged so that the stripe still fits.
             let explanations = exchanges(pass.have_min);
             expected.and_then(|expected| self.explain(&explanations, expected, buffers))
         } else {

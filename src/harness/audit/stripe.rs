@@ -107,8 +107,9 @@ fn suspect(erasure: &Erasure, shards: &[&[u8]], have: Mask) -> Stripe {
         .collect::<Vec<Vec<u8>>>();
     let narrow = narrow.iter().map(Vec::as_slice).collect::<Vec<_>>();
     let spare = have.count_ones() as usize - erasure.data();
+    let mut candidates = Vec::new();
     for wrong_count in 1..spare {
-        let candidates = subsets(have, wrong_count)
+        candidates = subsets(have, wrong_count)
             .filter(|wrong| fits(erasure, &narrow, have & !wrong))
             .filter(|wrong| fits(erasure, shards, have & !wrong))
             .take(CANDIDATES_MAX)
@@ -116,11 +117,34 @@ fn suspect(erasure: &Erasure, shards: &[&[u8]], have: Mask) -> Stripe {
         match candidates.as_slice() {
             [] => {}
             [wrong] => return Stripe::Wrong(*wrong),
-            _ => return Stripe::Ambiguous(candidates),
+            _ => break,
         }
     }
-    // Without any shard to spare everything fits, so that only the contents can tell.
-    Stripe::Ambiguous(subsets(have, spare).take(CANDIDATES_MAX).collect())
+    let pairs = exchanged(erasure, &narrow, shards, have);
+    if let [pair] = pairs.as_slice() {
+        return Stripe::Wrong(*pair);
+    }
+    if candidates.is_empty() {
+        // Without any shard to spare everything fits, so that only the contents can tell.
+        candidates = subsets(have, spare).take(CANDIDATES_MAX).collect();
+    }
+    candidates.sort_by_key(|candidate| !pairs.contains(candidate));
+    Stripe::Ambiguous(candidates)
+}
+
+/// Pairs of shards that, put in each other's place, make the whole stripe fit. Symmetries of the code may
+/// make it several.
+fn exchanged(erasure: &Erasure, narrow: &[&[u8]], shards: &[&[u8]], have: Mask) -> Vec<Mask> {
+    let pairs = subsets(have, 2).filter(|pair| {
+        let mut two = members(*pair);
+        let (Some(one), Some(other)) = (two.next(), two.next()) else { return false };
+        [narrow, shards].iter().all(|shards| {
+            let mut swapped = shards.to_vec();
+            swapped.swap(one, other);
+            fits(erasure, &swapped, have)
+        })
+    });
+    pairs.collect()
 }
 
 /// Columns in which the shards contradict each other, a sample spread over all of them.
@@ -197,13 +221,32 @@ mod tests {
         let (erasure, mut shards) = stripe(3, 3);
         shards.swap(1, 4);
         assert_eq!(judge(&erasure, &shards, 0b11_1111), Stripe::Wrong(0b01_0010));
+        // Here the code has a symmetry: exchanging the other two instead makes a stripe as well.
         let (erasure, mut shards) = stripe(2, 2);
         shards.swap(0, 3);
         let Stripe::Ambiguous(candidates) = judge(&erasure, &shards, 0b1111) else {
             panic!("two of four cannot be told by redundancy alone");
         };
+        assert_eq!(candidates[..2], [0b0110, 0b1001]);
+        // Not even enough are left to decode it.
+        let (erasure, mut shards) = stripe(2, 1);
+        shards.swap(0, 1);
+        assert_eq!(judge(&erasure, &shards, 0b111), Stripe::Wrong(0b011));
+    }
+
+    #[test]
+    fn what_redundancy_cannot_tell_is_left_to_the_contents() {
+        let (erasure, mut shards) = stripe(2, 2);
+        shards[0] = vec![7; shards[0].len()];
+        shards[3] = vec![9; shards[3].len()];
+        let Stripe::Ambiguous(candidates) = judge(&erasure, &shards, 0b1111) else {
+            panic!("two of four cannot be told by redundancy alone");
+        };
         assert_eq!(candidates.len(), 6);
         assert!(candidates.contains(&0b1001));
+        let (erasure, mut shards) = stripe(1, 1);
+        shards[1][0] ^= 1;
+        assert_eq!(judge(&erasure, &shards, 0b11), Stripe::Ambiguous(vec![0b01, 0b10]));
     }
 
     #[test]

@@ -188,8 +188,12 @@ impl ObjectBody {
         put_array(out, count);
         self.parts.iter().for_each(|part| put_uint(out, part.size));
         put_text(out, "PartASizes");
-        put_array(out, count);
-        self.parts.iter().for_each(|part| put_int(out, part.actual_size));
+        if count == 0 {
+            put_nil(out);
+        } else {
+            put_array(out, count);
+            self.parts.iter().for_each(|part| put_int(out, part.actual_size));
+        }
         if count > 0 {
             put_text(out, "PartIdx");
             put_array(out, count);
