@@ -299,8 +299,8 @@ impl Check<'_, '_> {
             }
         }
         // It is listed and there, but nobody reads it.
-        let contents = slot.last.iter().filter_map(|told| told.value);
-        if let Some(value) = contents.last() {
+        let mut contents = slot.last.iter().rev().filter_map(|told| told.value);
+        if let Some(value) = contents.next() {
             let unread = self.unread(story, &story.contents[value as usize], VersionId::NULL);
             complaints.extend(unread.filter(|complaint| complaint.kind == "unreadable"));
         }

@@ -95,7 +95,7 @@ fn found(
 ) -> Found {
     let writes = witnesses.history.keys.get(&key.target).into_iter().flatten();
     let writes = writes.map(|position| &witnesses.history.ops[*position]);
-    let last = writes.filter(|op| op.is_write()).last().map(|op| op.id());
+    let last = writes.rev().find(|op| op.is_write()).map(|op| op.id());
     let mut found =
         Found::fail(kind, message).about(&key.target).explained_by(last).shown_in("census.json");
     if let Some(problem) = problem {

@@ -12,6 +12,7 @@
 //! | [`answer`] | what an answer means for its client; pure |
 //! | [`driver`] | clients at work; [`memory`] is what they have learnt |
 //! | [`prepare`] | what stands before the load |
+//! | [`synthetic`] | large histories for measurements; pure |
 //! | [`final_reads`] | what the settled cluster answers |
 
 pub mod answer;
@@ -27,3 +28,4 @@ pub mod prepare;
 pub mod record;
 pub mod recorder;
 pub mod spec;
+pub mod synthetic;

@@ -23,6 +23,7 @@ use super::history::PHASE_END;
 use crate::value::Seed;
 
 /// What stands in the queue.
+#[expect(clippy::large_enum_variant, reason = "almost every message is the large one")]
 enum Message {
     Happened(Event),
     Finish(oneshot::Sender<io::Result<u64>>),

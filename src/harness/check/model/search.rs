@@ -75,7 +75,7 @@ pub fn search(steps: &[Step], budget: u64) -> Answer {
         let went = match event {
             Event::Begin(step) => search.begin(step),
             Event::End(step) => search.end(step),
-            Event::Close(_, step) => search.close(step),
+            Event::Close(step) => search.close(step),
         };
         match went {
             Ok(()) if search.now.is_empty() => return Answer::Illegal(position),
@@ -94,12 +94,12 @@ enum Event {
     Begin(usize),
     End(usize),
     /// All steps that no longer can take effect from here on are closed with the first of them.
-    Close(u64, usize),
+    Close(usize),
 }
 
 impl Event {
     fn position(self) -> usize {
-        let (Self::Begin(step) | Self::End(step) | Self::Close(_, step)) = self;
+        let (Self::Begin(step) | Self::End(step) | Self::Close(step)) = self;
         step
     }
 }
@@ -115,7 +115,7 @@ fn events(steps: &[Step]) -> Vec<Event> {
             closing.entry(step.to).or_insert(position);
         }
     }
-    events.extend(closing.into_iter().map(|(to, step)| (to, 2, Event::Close(to, step))));
+    events.extend(closing.into_iter().map(|(to, step)| (to, 2, Event::Close(step))));
     events.sort_by_key(|(seq, order, event)| (*seq, *order, event.position()));
     events.into_iter().map(|(_, _, event)| event).collect()
 }

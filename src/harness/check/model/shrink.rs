@@ -93,8 +93,6 @@ fn depends(what: &What, effect: Effect) -> bool {
         What::Read(View::Stack { rows, .. }) => rows.iter().any(|row| row.id == id),
         What::Read(View::Present) => value.is_some(),
         What::Write(_, Guard::Is(values)) => sees(values, value),
-        What::Write(effects, Guard::Always) => {
-            effects.iter().any(|other| *other == Effect::Remove { id })
-        }
+        What::Write(effects, Guard::Always) => effects.contains(&Effect::Remove { id }),
     }
 }

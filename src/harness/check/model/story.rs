@@ -183,9 +183,7 @@ impl<'a> Story<'a> {
 
     /// The write that made the version with this id and contents, if only one can have.
     pub fn maker(&self, id: Id, value: Option<Value>) -> Option<&Told<'a>> {
-        let makes = |told: &&Told<'_>| {
-            told.effects.iter().any(|effect| *effect == Effect::Put { id, value })
-        };
+        let makes = |told: &&Told<'_>| told.effects.contains(&Effect::Put { id, value });
         let mut makers = self.writes.iter().filter(makes);
         makers.next().filter(|_| makers.next().is_none())
     }
