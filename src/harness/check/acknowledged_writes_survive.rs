@@ -38,6 +38,8 @@ use crate::value::VersionId;
 
 /// Its name.
 pub const NAME: &str = "acknowledged_writes_survive";
+/// The kind of a write that is gone, unreadable, or hidden by an older one again.
+const LOST: &str = "acknowledged_write_lost";
 
 /// Judges it.
 pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
@@ -72,6 +74,8 @@ struct Complaint {
     evidence: String,
     /// Whether more losses than the version could spare would excuse it.
     is_excusable: bool,
+    /// Whether nobody got an answer at all.
+    is_unanswered: bool,
     /// Further operations that explain it.
     operations: Vec<u64>,
 }
@@ -128,7 +132,8 @@ impl Check<'_, '_> {
                 continue;
             }
             complaints.push(Complaint {
-                kind: "lost_write",
+                is_unanswered: false,
+                kind: LOST,
                 what: format!("node {} does not list it", listing.op.asked.node),
                 evidence: listing.op.line(),
                 is_excusable: true,
@@ -161,19 +166,21 @@ impl Check<'_, '_> {
                     return None;
                 }
                 Some(Seen::Object { .. }) => wrong = Some((get, "wrong_bytes", "other bytes")),
-                _ => wrong = wrong.or(Some((get, "lost_write", "nothing"))),
+                _ => wrong = wrong.or(Some((get, LOST, "nothing"))),
             }
         }
         let complaint = match wrong {
             Some((get, kind, seen)) => Complaint {
+                is_unanswered: false,
                 kind,
                 what: format!("node {} reads {seen}", get.asked.node),
                 evidence: get.line(),
-                is_excusable: kind == "lost_write",
+                is_excusable: kind == LOST,
                 operations: vec![get.id()],
             },
             None => Complaint {
-                kind: "unreadable",
+                is_unanswered: true,
+                kind: LOST,
                 what: "no node reads it".to_owned(),
                 evidence: last.line(),
                 is_excusable: true,
@@ -189,25 +196,32 @@ impl Check<'_, '_> {
         found: Option<&crate::harness::audit::census::VersionCensus>,
     ) -> Option<Complaint> {
         let (kind, what) = match found {
-            None => ("lost_write", "no drive holds it".to_owned()),
+            None => (LOST, "no drive holds it".to_owned()),
             Some(found) if found.delete_marker => {
-                ("lost_write", "the drives hold a marker in its place".to_owned())
+                (LOST, "the drives hold a marker in its place".to_owned())
             }
             Some(found) => match found.class {
                 VersionClass::Full | VersionClass::Degraded | VersionClass::AtRisk => return None,
                 // One id with two identities: which one readers get is `drives_agree`'s matter.
                 VersionClass::Divergent => return None,
                 VersionClass::Uncommitted => {
-                    ("lost_write", format!("only {} drives hold it", found.metadata_copies))
+                    (LOST, format!("only {} drives hold it", found.metadata_copies))
                 }
-                VersionClass::Unreadable => (
-                    "unreadable",
-                    format!("{} good shards of {}", found.good_shards, found.data_shards),
-                ),
+                VersionClass::Unreadable => {
+                    (LOST, format!("{} good shards of {}", found.good_shards, found.data_shards))
+                }
             },
         };
         let evidence = "census.json".to_owned();
-        Some(Complaint { kind, what, evidence, is_excusable: true, operations: Vec::new() })
+        let operations = Vec::new();
+        Some(Complaint {
+            kind,
+            what,
+            evidence,
+            is_excusable: true,
+            is_unanswered: false,
+            operations,
+        })
     }
 
     fn complain(&mut self, story: &Story<'_>, told: &Told<'_>, complaints: Vec<Complaint>) {
@@ -255,12 +269,20 @@ impl Check<'_, '_> {
             }
             let writer = NullSlot::writer(story, found);
             let (kind, is_excusable) = match (found, writer) {
-                (State::Object(_), Some(_)) => ("lost_update", true),
+                (State::Object(_), Some(_)) => (LOST, true),
                 (State::Object(_), None) => ("wrong_bytes", false),
-                _ => ("lost_write", true),
+                _ => (LOST, true),
             };
             let operations = writer.map(|told| told.op.id()).into_iter().collect();
-            complaints.push(Complaint { kind, what, evidence, is_excusable, operations });
+            let is_unanswered = false;
+            complaints.push(Complaint {
+                kind,
+                what,
+                evidence,
+                is_excusable,
+                is_unanswered,
+                operations,
+            });
         };
         for (listing, rows) in self.wire.versions(&story.key) {
             let found = listed_null(story, rows);
@@ -302,7 +324,7 @@ impl Check<'_, '_> {
         let mut contents = slot.last.iter().rev().filter_map(|told| told.value);
         if let Some(value) = contents.next() {
             let unread = self.unread(story, &story.contents[value as usize], VersionId::NULL);
-            complaints.extend(unread.filter(|complaint| complaint.kind == "unreadable"));
+            complaints.extend(unread.filter(|complaint| complaint.is_unanswered));
         }
         let last = slot.last.iter().rev().find(|told| told.value.is_some());
         if let Some(told) = last {
@@ -338,7 +360,7 @@ impl Check<'_, '_> {
                 (None, None) => continue,
             };
             let message = format!("operation {} was refused, and in the end {what}", op.id());
-            let found = Found::fail("refused_took_effect", message)
+            let found = Found::fail("refused_write_took_effect", message)
                 .about(&story.key)
                 .explained_by([op.id()])
                 .shown_in(op.line())

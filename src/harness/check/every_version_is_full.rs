@@ -70,7 +70,7 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
                 version.good_shards,
                 witnesses.facts.set_drives,
             );
-            let mut found = Found::fail(words(version.class), message)
+            let mut found = Found::fail("version_not_full", message)
                 .about(&key.target)
                 .explained_by(writer.map(|(op, _)| op))
                 .shown_in("census.json");

@@ -36,6 +36,7 @@ use crate::harness::testbed::RunContext;
 use crate::harness::testbed::Sink;
 use crate::harness::testbed::Testbed;
 use crate::harness::testbed::TestbedError;
+use crate::harness::workload::answer::Word;
 use crate::harness::workload::client::Client;
 use crate::harness::workload::driver::Driver;
 use crate::harness::workload::history::Event;
@@ -191,7 +192,8 @@ async fn live(
         secret_key: secrets.secret_key.clone(),
     };
     let client =
-        Client::new(credentials.clone(), REGION, Duration::from_millis(plan.workload.timeout_ms));
+        Client::new(credentials.clone(), REGION, Duration::from_millis(plan.workload.timeout_ms))
+            .believing(Word { slow_down_is_refusal: true });
     let endpoints = Arc::new(Addresses(Arc::clone(testbed)));
     let seed = plan.seed.split("faults");
     let injector = Injector::new(Arc::clone(testbed), Arc::clone(progress), seed.0);

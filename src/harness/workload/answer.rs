@@ -2,7 +2,7 @@
 //!
 //! When in doubt, ambiguous: a server error says nothing about what was written. A refusal is a
 //! promise that nothing was, and only two things are one: a connection that was never accepted, and
-//! an answer that says so (4xx, or 501 for what is not built). A read that was not answered whole has
+//! an answer that says so (4xx, 501 for what is not built, and what the target gives its [`Word`] on). A read that was not answered whole has
 //! seen nothing.
 
 use serde::Deserialize;
@@ -16,6 +16,14 @@ use crate::value::VersionId;
 
 /// The reason of a request whose connection was refused: it was not executed.
 pub const CONNECTION_REFUSED: &str = "connection refused";
+
+/// What the target promises of its server errors. A target that promises nothing gets the default:
+/// every one of them is ambiguous. Whoever promises is held to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Word {
+    /// `503 SlowDown` is answered only when nothing of the request took effect, or ever will.
+    pub slow_down_is_refusal: bool,
+}
 
 /// An answer that arrived whole; contents of a GET are in `received` and not in `body`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,7 +96,7 @@ pub fn unanswered(op: u64, outcome: Outcome, reason: impl Into<String>) -> Endin
 
 /// How operation `op`, which asked for `action`, ended, given a whole answer. Listings are read page
 /// by page: see [`ListingPage`].
-pub fn ending(op: u64, action: &Action, answer: &Answer) -> Ending {
+pub fn ending(op: u64, action: &Action, answer: &Answer, word: Word) -> Ending {
     let mut ending = Ending {
         status: Some(answer.status),
         version: answer.version(),
@@ -119,7 +127,9 @@ pub fn ending(op: u64, action: &Action, answer: &Answer) -> Ending {
         status => {
             let code = answer.error().map(|error| error.code).unwrap_or_default();
             // 408 ends the wait for a body that may have arrived all the same.
-            let is_refusal = (300..500).contains(&status) && status != 408 || status == 501;
+            let is_refusal = (300..500).contains(&status) && status != 408
+                || status == 501
+                || status == 503 && code == "SlowDown" && word.slow_down_is_refusal;
             ending.outcome = if is_refusal { Outcome::Refused } else { Outcome::Ambiguous };
             ending.reason = format!("{status} {code}").trim_end().to_owned();
         }
@@ -336,7 +346,7 @@ mod tests {
 
     #[test]
     fn only_what_says_so_is_a_refusal() {
-        let outcome = |status| ending(1, &put(), &answer(status, "")).outcome;
+        let outcome = |status| ending(1, &put(), &answer(status, ""), Word::default()).outcome;
         for status in [301, 400, 403, 404, 409, 412, 501] {
             assert_eq!(outcome(status), Outcome::Refused, "{status}");
         }
@@ -347,13 +357,24 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_server_has_refused_only_if_it_promises_so() {
+        let error = "<Error><Code>SlowDown</Code></Error>";
+        let outcome = |status, slow_down_is_refusal| {
+            ending(1, &put(), &answer(status, error), Word { slow_down_is_refusal }).outcome
+        };
+        assert_eq!(outcome(503, false), Outcome::Ambiguous);
+        assert_eq!(outcome(503, true), Outcome::Refused);
+        assert_eq!(outcome(500, true), Outcome::Ambiguous, "another status, another meaning");
+    }
+
+    #[test]
     fn a_missing_key_is_something_that_a_read_has_seen() {
         let error = "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Key>a</Key></Error>";
         let get = Action::Get { version: None, range: None };
-        let read = ending(1, &get, &answer(404, error));
+        let read = ending(1, &get, &answer(404, error), Word::default());
         assert_eq!((read.outcome, read.seen), (Outcome::Acknowledged, Some(Seen::Absent)));
         assert_eq!(read.reason, "NoSuchKey");
-        let failed = ending(1, &get, &answer(503, error));
+        let failed = ending(1, &get, &answer(503, error), Word::default());
         assert_eq!((failed.outcome, failed.seen), (Outcome::Ambiguous, None));
     }
 
@@ -368,11 +389,17 @@ mod tests {
             condition: Condition::Always,
         };
         let error = "<Error><Code>InternalError</Code></Error>";
-        assert_eq!(ending(1, &complete, &answer(200, error)).outcome, Outcome::Ambiguous);
-        assert_eq!(ending(1, &complete, &answer(200, "")).outcome, Outcome::Ambiguous);
+        assert_eq!(
+            ending(1, &complete, &answer(200, error), Word::default()).outcome,
+            Outcome::Ambiguous
+        );
+        assert_eq!(
+            ending(1, &complete, &answer(200, ""), Word::default()).outcome,
+            Outcome::Ambiguous
+        );
         let whole = "<CompleteMultipartUploadResult><Bucket>b</Bucket><ETag>&quot;ab-1&quot;</ETag>\
                      </CompleteMultipartUploadResult>";
-        let ending = ending(1, &complete, &answer(200, whole));
+        let ending = ending(1, &complete, &answer(200, whole), Word::default());
         assert_eq!(ending.outcome, Outcome::Acknowledged);
         assert_eq!(ending.etag.as_deref(), Some("ab-1"));
     }

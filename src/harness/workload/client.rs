@@ -26,6 +26,7 @@ use super::answer::Answer;
 use super::answer::CONNECTION_REFUSED;
 use super::answer::ListingPage;
 use super::answer::Received;
+use super::answer::Word;
 use super::content;
 use super::history::Action;
 use super::history::Condition;
@@ -57,6 +58,7 @@ pub struct Client {
     credentials: Credentials,
     region: String,
     timeout: Duration,
+    word: Word,
 }
 
 /// A request as it goes out.
@@ -79,7 +81,13 @@ enum Lost {
 impl Client {
     /// A client that gives every answer up after `timeout`.
     pub fn new(credentials: Credentials, region: &str, timeout: Duration) -> Self {
-        Self { credentials, region: region.to_owned(), timeout }
+        let word = Word::default();
+        Self { credentials, region: region.to_owned(), timeout, word }
+    }
+
+    /// The same client, for a target that gives its `word`.
+    pub fn believing(self, word: Word) -> Self {
+        Self { word, ..self }
     }
 
     /// Sends `operation` to `address` and waits for its end. `body` is what a PUT carries; `parts`
@@ -102,7 +110,9 @@ impl Client {
             }
         };
         match result {
-            Ok(Exchanged::Answer(answer)) => answer::ending(op, &operation.action, &answer),
+            Ok(Exchanged::Answer(answer)) => {
+                answer::ending(op, &operation.action, &answer, self.word)
+            }
             Ok(Exchanged::Listing(seen)) => Ending {
                 seen: Some(seen),
                 status: Some(200),
