@@ -14,6 +14,7 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use super::case::CaseReport;
+use super::case::FaultReport;
 use super::case::Objective;
 use super::case::Outcomes;
 use super::compare::Comparison;
@@ -70,12 +71,18 @@ struct ProblemRow<'a> {
     detail: &'a str,
 }
 
+/// A node in the picture of the cluster.
+#[derive(Debug, Serialize)]
+struct NodeCell {
+    faults: BTreeSet<String>,
+    drives: Vec<DriveCell>,
+}
+
 /// A drive in the picture of the cluster.
 #[derive(Debug, Serialize)]
 struct DriveCell {
     name: String,
-    slot: usize,
-    faults: Vec<String>,
+    faults: BTreeSet<String>,
     problems: u64,
 }
 
@@ -94,7 +101,7 @@ struct CasePage<'a> {
     objective_met: bool,
     all: Outcomes,
     timeline: Option<Timeline>,
-    nodes: Vec<Vec<DriveCell>>,
+    nodes: Vec<NodeCell>,
     problems: Vec<ProblemRow<'a>>,
     more_problems: usize,
     versions: u64,
@@ -224,6 +231,7 @@ fn render(page: &'static str, values: Value) -> Result<String, ReportError> {
         }
         _ => escape_formatter(out, state, value),
     });
+    templates.add_filter("marked", marked);
     templates.add_filter("duration", words::duration);
     templates.add_filter("moment", words::moment);
     templates.add_filter("count", words::count);
@@ -240,6 +248,37 @@ fn render(page: &'static str, values: Value) -> Result<String, ReportError> {
         templates.add_template(name, text).map_err(error)?;
     }
     templates.get_template(page).and_then(|template| template.render(values)).map_err(error)
+}
+
+/// Text in which what stands between backticks is code. Everything in it is escaped.
+fn marked(text: &str) -> Value {
+    let shown = visible(text);
+    let parts: Vec<&str> = shown.split('`').collect();
+    let mut html = String::new();
+    for (place, part) in parts.iter().enumerate() {
+        // A backtick without its fellow stays what it is.
+        let is_code = place % 2 == 1 && place + 1 < parts.len();
+        let is_alone = place % 2 == 1 && place + 1 == parts.len();
+        html.push_str(if is_code {
+            "<code>"
+        } else if is_alone {
+            "`"
+        } else {
+            ""
+        });
+        for c in part.chars() {
+            match c {
+                '&' => html.push_str("&amp;"),
+                '<' => html.push_str("&lt;"),
+                '>' => html.push_str("&gt;"),
+                '"' => html.push_str("&quot;"),
+                '\'' => html.push_str("&#x27;"),
+                _ => html.push(c),
+            }
+        }
+        html.push_str(if is_code { "</code>" } else { "" });
+    }
+    Value::from_safe_string(html)
 }
 
 /// The colour of a badge: always beside a word and a sign.
@@ -361,8 +400,8 @@ fn word_of<T: Serialize>(value: &T) -> String {
     }
 }
 
-/// The drives of each node, with what was done to them and what is wrong with them.
-fn cluster(report: &CaseReport, census: Option<&Census>) -> Vec<Vec<DriveCell>> {
+/// The nodes with their drives, with what was done to them and what is wrong with them.
+fn cluster(report: &CaseReport, census: Option<&Census>) -> Vec<NodeCell> {
     let mut problems: BTreeMap<&str, u64> = BTreeMap::new();
     for key in census.iter().flat_map(|census| &census.keys) {
         let of_versions = key.versions.iter().flat_map(|version| &version.problems);
@@ -370,20 +409,32 @@ fn cluster(report: &CaseReport, census: Option<&Census>) -> Vec<Vec<DriveCell>> 
             *problems.entry(&problem.drive).or_default() += 1;
         }
     }
-    let cell = |node: usize, slot: usize| {
-        let name = format!("{node}/{slot}");
+    let names = |is_about: &dyn Fn(&FaultReport) -> bool| -> BTreeSet<String> {
         let struck = report.faults.iter().filter(|fault| fault.injected.is_some());
-        let faults: BTreeSet<String> = struck
-            .filter(|fault| {
-                let whole_node = fault.drives.is_empty() && fault.nodes.contains(&node);
-                whole_node || fault.drives.contains(&name)
-            })
-            .map(|fault| fault.name.clone())
-            .collect();
-        let problems = problems.get(name.as_str()).copied().unwrap_or(0);
-        DriveCell { name, slot, faults: faults.into_iter().collect(), problems }
+        struck.filter(|fault| is_about(fault)).map(|fault| fault.name.clone()).collect()
     };
-    (0..report.about.nodes)
-        .map(|node| (0..report.about.drives_per_node).map(|slot| cell(node, slot)).collect())
-        .collect()
+    let drive = |node: usize, slot: usize| {
+        let name = format!("{node}/{slot}");
+        let faults = names(&|fault| fault.drives.contains(&name));
+        let problems = problems.get(name.as_str()).copied().unwrap_or(0);
+        DriveCell { name, faults, problems }
+    };
+    let node = |node: usize| NodeCell {
+        faults: names(&|fault| fault.drives.is_empty() && fault.nodes.contains(&node)),
+        drives: (0..report.about.drives_per_node).map(|slot| drive(node, slot)).collect(),
+    };
+    (0..report.about.nodes).map(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_nothing_is_a_tag() {
+        let html = |text: &str| marked(text).to_string();
+        assert_eq!(html("`a<b` is \"c\""), "<code>a&lt;b</code> is &quot;c&quot;");
+        assert_eq!(html("one ` alone <i>"), "one ` alone &lt;i&gt;");
+        assert_eq!(html("`a` and ` <b>"), "<code>a</code> and ` &lt;b&gt;");
+    }
 }

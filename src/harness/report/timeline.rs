@@ -203,7 +203,7 @@ pub(super) fn draw(report: &CaseReport, history: &History) -> Timeline {
         height: y + 22.0,
         shade_top,
         shade_height,
-        description: description(report, history, &scale),
+        description: description(report, &scale),
         phases,
         faults,
         clients,
@@ -219,17 +219,21 @@ fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-fn description(report: &CaseReport, history: &History, scale: &Scale) -> String {
+fn description(report: &CaseReport, scale: &Scale) -> String {
     let all = report.operations.all();
+    let many = |number: u64, noun: &str| {
+        format!("{} {noun}{}", words::count(number), if number == 1 { "" } else { "s" })
+    };
     format!(
-        "{} of {} operations: {} acknowledged, {} refused, {} ambiguous; {} faults; {} nodes",
+        "{}: {} ({} acknowledged, {} refused, {} ambiguous) and {}; {}; {}",
         words::duration(scale.end_us),
-        history.ops.len(),
-        all.acknowledged,
-        all.refused,
-        all.ambiguous,
-        report.faults.len(),
-        report.about.nodes
+        many(all.total(), "operation"),
+        words::count(all.acknowledged),
+        words::count(all.refused),
+        words::count(all.ambiguous),
+        many(report.operations.final_reads, "final read"),
+        many(report.faults.len() as u64, "fault"),
+        many(report.about.nodes as u64, "node")
     )
 }
 

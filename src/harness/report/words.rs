@@ -45,7 +45,7 @@ pub(super) fn count(number: u64) -> String {
 pub(super) fn bytes(number: u64) -> String {
     match number {
         0..10_240 => format!("{} B", count(number)),
-        10_240..10_485_760 => format!("{:.1} KiB", number as f64 / 1024.0),
+        10_240..1_048_576 => format!("{:.1} KiB", number as f64 / 1024.0),
         _ => format!("{:.1} MiB", number as f64 / 1_048_576.0),
     }
 }
@@ -237,6 +237,7 @@ mod tests {
         assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!(count(12), "12");
         assert_eq!(bytes(4096), "4\u{202f}096 B");
-        assert_eq!(bytes(1 << 20), "1024.0 KiB");
+        assert_eq!(bytes(1 << 20), "1.0 MiB");
+        assert_eq!(bytes(1 << 18), "256.0 KiB");
     }
 }
