@@ -21,6 +21,7 @@ pub mod list;
 pub mod node;
 pub mod plan;
 pub mod prove;
+pub mod report;
 pub mod run;
 
 /// Rehearses disasters on S3-compatible object storage and decides from outside whether every
@@ -56,7 +57,7 @@ pub enum Command {
     /// Run the canaries: each planted defect must be caught
     Prove(prove::ProveArgs),
     /// Render, merge or compare finished runs
-    Report(ReportArgs),
+    Report(report::ReportArgs),
     /// Operator tools of drive replacement (not built yet)
     Replacement(RestArgs),
     /// Operator tools of the table catalog (not built yet)
@@ -92,23 +93,6 @@ pub struct AuditArgs {
 pub struct JudgeArgs {
     /// A run directory
     pub run: PathBuf,
-}
-
-/// Arguments of `report`.
-#[derive(Debug, Clone, Args)]
-pub struct ReportArgs {
-    /// Run directories, or folders of them
-    #[arg(required = true)]
-    pub runs: Vec<PathBuf>,
-    /// Compare with this run or folder
-    #[arg(long, value_name = "RUN|DIR")]
-    pub against: Option<PathBuf>,
-    /// Write the merged page here
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write the merged JUnit file here
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
 }
 
 /// Arguments of `doctor`.
@@ -171,6 +155,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Replacement(_) => not_built("replacement"),
         Command::Catalog(_) => not_built("catalog"),

@@ -18,6 +18,7 @@
 //! | [`escape`] | keys are hostile text |
 //! | `words` | numbers and operations in words |
 //! | [`compare`] | shards put together, a run held against an earlier one; pure |
+//! | [`gather`] | finished runs below the paths that a person names |
 //! | [`evidence`] | the exact bytes that a finding is about, within a bound |
 //! | [`chain`] | an error with its causes |
 //!
@@ -34,6 +35,7 @@ pub mod directory;
 pub mod error;
 pub mod escape;
 pub mod evidence;
+pub mod gather;
 mod html;
 mod junit;
 mod limits;

@@ -3,6 +3,8 @@
 //! Only what is seen from outside counts. Overlapping stretches of one phase count once; what the
 //! harness itself needs to mount drives or start processes lies between the phases and is in none.
 
+use std::collections::BTreeSet;
+
 use super::case::Recovery;
 use super::case::RecoveryPhase;
 use crate::harness::check::Judgement;
@@ -137,8 +139,11 @@ fn lost(judgements: &[Judgement]) -> Option<u64> {
     if judged.examined == 0 {
         return None;
     }
+    // A write that several witnesses miss is lost once: the first operation named is the write.
     let lost = judged.findings.iter().filter(|finding| finding.verdict == Verdict::Fail);
-    Some(lost.count() as u64)
+    let writes: BTreeSet<_> =
+        lost.map(|finding| (&finding.target, finding.operations.first())).collect();
+    Some(writes.len() as u64)
 }
 
 #[cfg(test)]

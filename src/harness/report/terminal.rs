@@ -15,11 +15,11 @@ use indicatif::ProgressStyle;
 use super::assemble::quoted;
 use super::case::CaseReport;
 use super::class::ExitClass;
+use super::compare::Comparison;
 use super::escape::visible;
 use super::suite;
 use super::suite::CaseSummary;
 use super::suite::SuiteReport;
-use super::words;
 
 /// Width of the column of verdicts.
 const WORD_WIDTH: usize = 14;
@@ -143,6 +143,36 @@ pub fn summary(terminal: Terminal, run: &SuiteReport, page: Option<&str>) -> Str
     text
 }
 
+/// What changed since an earlier run, a line each.
+pub fn comparison(against: &Comparison) -> String {
+    let mut text = format!("{:>WORD_WIDTH$} {}\n", "since", visible(&against.against));
+    let mut row = |word: &str, name: &str, detail: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{word:>WORD_WIDTH$} {}{detail}", visible(name));
+    };
+    if against.is_empty() {
+        row("nothing", "changed", "");
+    }
+    for (case, before, now) in &against.newly_failing {
+        row("newly failing", case, &format!(": {before}, now {now}"));
+    }
+    for (case, before, now) in &against.newly_passing {
+        row("newly passing", case, &format!(": {before}, now {now}"));
+    }
+    for (case, what, before, now) in &against.slower {
+        row("slower", case, &format!(" ({what}): {before} ms, now {now} ms"));
+    }
+    for (word, names) in [
+        ("new", &against.added),
+        ("gone", &against.removed),
+        ("point gained", &against.points_gained),
+        ("point lost", &against.points_lost),
+    ] {
+        names.iter().for_each(|name| row(word, name, ""));
+    }
+    text
+}
+
 fn summary_line(terminal: Terminal, case: &CaseSummary) -> String {
     let (family, name) = (visible(&case.family), visible(&case.case));
     line(terminal, case.class, case.word(), case.took_ms, &family, &name)
@@ -238,11 +268,6 @@ impl Progress {
             bars.all.finish_and_clear();
         }
     }
-}
-
-/// A recovery time for a line, such as `1.24 s`.
-pub fn recovery(case: &CaseSummary) -> Option<String> {
-    case.recovery_ms.map(|ms| words::duration(ms.saturating_mul(1_000)))
 }
 
 /// A command for a person to copy, its words quoted where a shell needs it.
