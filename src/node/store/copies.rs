@@ -27,6 +27,9 @@ use crate::protocol::object::select::Candidate;
 use crate::value::ObjectKey;
 use crate::value::VersionId;
 
+/// When the answer is certain, drives that lag are waited for so long: their shards may be of use.
+const LAGGARDS: Duration = Duration::from_millis(20);
+
 /// All drives' copies of one key, in slot order.
 pub(super) struct Copies {
     pub(super) set: usize,
@@ -339,13 +342,18 @@ impl Store {
         let drives = self.drives(set).len();
         let mut asked: Asked = self.start(set, (0..drives).map(|slot| (slot, request.clone())));
         let mut copies = Copies::new(set, target.clone(), since_ns, drives);
-        while let Some((slot, answer)) = asked.next().await {
+        let mut over = None;
+        loop {
+            let next = match over {
+                None => asked.next().await,
+                Some(over) => tokio::time::timeout_at(over, asked.next()).await.ok().flatten(),
+            };
+            let Some((slot, answer)) = next else { return copies };
             copies.copies[slot] = Copy::of(answer);
-            if copies.answered() >= self.majority() && enough(&copies) {
-                break;
+            if over.is_none() && copies.answered() >= self.majority() && enough(&copies) {
+                over = Some(tokio::time::Instant::now() + LAGGARDS);
             }
         }
-        copies
     }
 
     /// Reads a key for a write: waits for every drive, but for the last ones only a while.

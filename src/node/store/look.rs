@@ -34,8 +34,21 @@ impl Store {
         want: Want,
         inline: bool,
     ) -> Result<Seen, StoreError> {
+        self.look_as(set, target, since_ns, want, inline, false).await
+    }
+
+    /// As [`Store::look`]; a patient reader waits for every drive, because it needs as many shards as there are.
+    pub(super) async fn look_as(
+        self: &Arc<Self>,
+        set: usize,
+        target: &ObjectKey,
+        since_ns: i64,
+        want: Want,
+        inline: bool,
+        patient: bool,
+    ) -> Result<Seen, StoreError> {
         let lock = self.lock(target, LockMode::Shared).await?;
-        let enough = |copies: &Copies| copies.read(want, false).is_ok();
+        let enough = |copies: &Copies| !patient && copies.read(want, false).is_ok();
         let copies = self.read_copies(set, target, since_ns, inline, enough).await;
         if let Ok(found) = copies.read(want, true) {
             if lock.is_held() {

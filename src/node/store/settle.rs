@@ -30,6 +30,28 @@ pub(super) async fn settle(
     since_ns: i64,
     lock: &Held,
 ) -> Copies {
+    decide_all(store, set, target, since_ns, lock, true).await
+}
+
+/// As [`settle`], but takes nothing away: what healing moves away has rules of its own.
+pub(super) async fn complete(
+    store: &Arc<Store>,
+    set: usize,
+    target: &ObjectKey,
+    since_ns: i64,
+    lock: &Held,
+) -> Copies {
+    decide_all(store, set, target, since_ns, lock, false).await
+}
+
+async fn decide_all(
+    store: &Arc<Store>,
+    set: usize,
+    target: &ObjectKey,
+    since_ns: i64,
+    lock: &Held,
+    clears: bool,
+) -> Copies {
     let all = |_: &Copies| false;
     let copies = store.read_copies(set, target, since_ns, true, all).await;
     let mut changed = false;
@@ -40,6 +62,7 @@ pub(super) async fn settle(
                 tracing::info!(%target, %id, "completing a write that was interrupted");
                 changed |= rebuild::bring(store, lock, &copies, &backing).await;
             }
+            Decision::Clear if !clears => {}
             Decision::Clear => {
                 tracing::info!(%target, %id, "taking back a write that was interrupted");
                 changed |= clear(store, lock, &copies, id).await;

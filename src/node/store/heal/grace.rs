@@ -14,6 +14,7 @@ use serde::Serialize;
 use sha2::Digest as _;
 use sha2::Sha256;
 
+use super::rounds;
 use super::surplus;
 use super::surplus::Leftover;
 use crate::disk::drive::DriveFacts;
@@ -23,6 +24,9 @@ use crate::node::store::Store;
 use crate::node::store::calls::now_ns;
 use crate::node::store::copies::Copies;
 use crate::value::ObjectKey;
+
+/// A drive was still here for up to so long after its last heartbeat.
+const SLACK_NS: i64 = 2 * rounds::HEARTBEAT.as_nanos() as i64;
 
 /// Since when a version is known to be below its quorum.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,7 +63,9 @@ pub(super) async fn allows(
     let written_ns = leftover.version.header().modtime_ns;
     let was_away = |(slot, it): &&(usize, DriveFacts)| {
         !leftover.slots.contains(slot)
-            && (it.absent_from_ns..=it.absent_until_ns).contains(&written_ns)
+            && it.absent_until_ns > 0
+            && (it.absent_from_ns.saturating_add(SLACK_NS)..=it.absent_until_ns)
+                .contains(&written_ns)
     };
     if let Some((slot, _)) = facts.iter().find(was_away) {
         return refuse(&format!("drive {slot} was away when it was written"));

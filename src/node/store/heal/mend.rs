@@ -95,7 +95,7 @@ pub(super) async fn key(store: &Arc<Store>, subject: &Subject, manner: Manner) -
     };
     let store = Arc::clone(store);
     let mut mender = Mender { store, lock, manner, mended: Mended::default() };
-    let copies = settle::settle(&mender.store, *set, target, *since_ns, &mender.lock).await;
+    let copies = settle::complete(&mender.store, *set, target, *since_ns, &mender.lock).await;
     mender.run(copies).await;
     mender.mended
 }
@@ -155,8 +155,9 @@ impl Mender {
                     self.mended.versions += 1;
                     self.bring(&copies, &backing).await;
                 }
-                Decision::Absent => {}
-                Decision::Bring(_) | Decision::Clear | Decision::Open => {
+                // What is left of it was seen off, or its grace was found not to have ended.
+                Decision::Absent | Decision::Clear => {}
+                Decision::Bring(_) | Decision::Open => {
                     self.mended.versions += 1;
                     self.give_up_on(&copies, id);
                 }

@@ -11,6 +11,8 @@ mod queue;
 mod rounds;
 mod sequence;
 mod surplus;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::collections::BTreeMap;

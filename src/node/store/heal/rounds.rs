@@ -17,7 +17,7 @@ use crate::node::store::api::HealRequest;
 use crate::node::store::calls::now_ns;
 
 /// How often a drive says durably that it is here.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often trash and quarantine are swept.
 const SWEEP: Duration = Duration::from_secs(30);
 /// How often the rebuilding of a drive is begun again when it did not end well.

@@ -136,11 +136,11 @@ pub(super) fn leftovers(copies: &Copies) -> Vec<Leftover> {
             }
             let is_left = !copies.is_ours(version)
                 || match copies.decide(version.id(), true) {
-                    Decision::Absent => true,
+                    Decision::Absent | Decision::Clear => true,
                     Decision::Present(backing) => {
                         version.header().modtime_ns > backing.candidate.modtime_ns
                     }
-                    Decision::Bring(_) | Decision::Clear | Decision::Open => false,
+                    Decision::Bring(_) | Decision::Open => false,
                 };
             if !is_left {
                 continue;

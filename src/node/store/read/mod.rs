@@ -31,8 +31,20 @@ pub(super) async fn get(
     store: &Arc<Store>,
     request: ReadRequest,
 ) -> Result<ReadOutcome, StoreError> {
-    let (seen, found, info) = find(store, &request, true).await?;
-    let span = span(&request, &info)?;
+    // The drives that answered first may not have enough good shards among them.
+    match get_as(store, &request, false).await {
+        Err(StoreError::Unreadable { .. }) => get_as(store, &request, true).await,
+        result => result,
+    }
+}
+
+async fn get_as(
+    store: &Arc<Store>,
+    request: &ReadRequest,
+    patient: bool,
+) -> Result<ReadOutcome, StoreError> {
+    let (seen, found, info) = find(store, request, true, patient).await?;
+    let span = span(request, &info)?;
     let reader = Reader::new(store, &seen.copies, &found.backing)?;
     let content = content::open(reader, span, seen.lock).await?;
     Ok(ReadOutcome { info, span, content })
@@ -43,20 +55,21 @@ pub(super) async fn head(
     store: &Arc<Store>,
     request: ReadRequest,
 ) -> Result<ObjectInfo, StoreError> {
-    find(store, &request, false).await.map(|(_, _, info)| info)
+    find(store, &request, false, false).await.map(|(_, _, info)| info)
 }
 
 async fn find(
     store: &Arc<Store>,
     request: &ReadRequest,
     inline: bool,
+    patient: bool,
 ) -> Result<(Seen, Found, ObjectInfo), StoreError> {
     let target = &request.target;
     layout::check_key(&target.key)?;
     let bucket = store.bucket_of(&target.bucket).await?;
     let set = store.set_of(&target.key);
     let want = request.version.map_or(Want::Latest, Want::ById);
-    let seen = store.look(set, target, bucket.since_ns(), want, inline).await?;
+    let seen = store.look_as(set, target, bucket.since_ns(), want, inline, patient).await?;
     let found = found_or(request, seen.found.first())?;
     let info = describe_found(&bucket, &seen, &found);
     judge(request, &info)?;
