@@ -61,9 +61,16 @@ pub struct ChildSetup {
     pub keep: Option<OwnedFd>,
 }
 
-/// Has `command` do what `setup` says before it executes; `setup` lives as long as the command does.
+/// Has `command` do what `setup` says before it executes, and unblock every signal; `setup` lives as long as
+/// the command does.
 pub fn prepare_child(command: &mut Command, setup: ChildSetup) {
     let before_exec = move || {
+        // The child starts without blocked signals, whatever its parent waits for.
+        // SAFETY: all zeros is an empty set, and it lives over the call.
+        let none: libc::sigset_t = unsafe { mem::zeroed() };
+        let pointer = ptr::from_ref(&none);
+        // SAFETY: sigprocmask reads one set; the old one is not asked for.
+        check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, pointer, ptr::null_mut()) })?;
         if let Some(space) = &setup.join_mounts {
             // SAFETY: setns takes no pointers; the descriptor lives in the closure.
             check(unsafe { libc::setns(space.as_raw_fd(), libc::CLONE_NEWNS) })?;
@@ -82,7 +89,7 @@ pub fn prepare_child(command: &mut Command, setup: ChildSetup) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes system calls only (setns, unshare, fcntl): it
+    // SAFETY: between fork and exec the closure makes system calls only (sigprocmask, setns, unshare, fcntl): it
     // neither allocates nor takes locks, so that a fork in a process with threads is harmless.
     unsafe { command.pre_exec(before_exec) };
 }

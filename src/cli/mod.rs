@@ -16,6 +16,8 @@ pub use exit::Exit;
 
 pub mod bench;
 pub mod check;
+pub mod clean;
+pub mod doctor;
 pub mod exit;
 pub mod list;
 pub mod node;
@@ -67,9 +69,9 @@ pub enum Command {
     /// Measure this machine and this build
     Bench(bench::BenchArgs),
     /// Say what this machine can rehearse, and what to install for the rest
-    Doctor(DoctorArgs),
+    Doctor(doctor::DoctorArgs),
     /// Remove what killed runs left behind
-    Clean(CleanArgs),
+    Clean(clean::CleanArgs),
     /// Run one storage node
     Node(node::NodeArgs),
 }
@@ -93,25 +95,6 @@ pub struct AuditArgs {
 pub struct JudgeArgs {
     /// A run directory
     pub run: PathBuf,
-}
-
-/// Arguments of `doctor`.
-#[derive(Debug, Clone, Args)]
-pub struct DoctorArgs {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `clean`.
-#[derive(Debug, Clone, Args)]
-pub struct CleanArgs {
-    /// Also remove finished run directories below this folder
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "reports")]
-    pub reports: Option<PathBuf>,
-    /// Only those that are older, such as `7d` or `12h`
-    #[arg(long, value_name = "AGE", requires = "reports")]
-    pub older_than: Option<String>,
 }
 
 /// Whatever follows a command that is not built yet.
@@ -157,6 +140,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Clean(arguments) => clean::run(&arguments),
         Command::Replacement(_) => not_built("replacement"),
         Command::Catalog(_) => not_built("catalog"),
         Command::Explore(_) => not_built("explore"),

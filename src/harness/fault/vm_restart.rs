@@ -2,7 +2,7 @@
 //! machine. Loses nothing that was written. Starts the node again and ends by itself.
 //!
 //! The kernel hands out loop numbers and mount ids again as soon as they are free. For `mounts: changed` the old
-//! numbers stay unused and the old ids are parked under placeholders. Evidence: the identity of every drive,
+//! numbers stay unused, or are exchanged, and the old ids are parked under placeholders. Evidence: the identity of every drive,
 //! read as its node sees it before and after; what came back the same is tried again, five times at most.
 
 use std::time::Instant;
@@ -104,26 +104,25 @@ fn change_mounts(
     before: &[Identity],
     order: DriveOrder,
 ) -> Result<Vec<Identity>, TestbedError> {
+    let highest = before.iter().map(|identity| identity.mount_id).max().unwrap_or_default();
     let mut parked = Vec::new();
+    let mut numbers = Vec::new();
     let mut after = Vec::new();
-    for nth in 0..TRIES_MAX {
-        let numbers = hardware.take_out(drives)?;
-        for drive in drives {
-            parked.push((*drive, hardware.park_mount_id(*drive, nth)?));
+    for _ in 0..TRIES_MAX {
+        let taken_out = hardware.take_out(drives)?;
+        if numbers.is_empty() {
+            numbers = taken_out;
         }
+        parked.push(hardware.park_mount_ids(highest)?);
         for (position, drive) in drives.iter().enumerate() {
-            // Numbers are exchanged once: then each drive differs from what it had before.
-            let number = (nth == 0).then(|| exchanged(order, position, &numbers)).flatten();
-            hardware.put_in(*drive, number)?;
+            hardware.put_in(*drive, exchanged(order, position, &numbers))?;
         }
         after = identities(hardware, drives)?;
         if before.iter().zip(&after).all(|(old, new)| is_changed(old, new)) {
             break;
         }
     }
-    for (drive, path) in parked {
-        hardware.unpark(drive, &path)?;
-    }
+    drop(parked);
     Ok(after)
 }
 
@@ -149,8 +148,8 @@ mod tests {
             for order in [DriveOrder::Kept, DriveOrder::Exchanged, DriveOrder::Reversed] {
                 let given = |position| exchanged(order, position, &numbers);
                 let mut seen = std::collections::BTreeSet::new();
-                for position in 0..numbers.len() {
-                    assert_ne!(given(position), Some(numbers[position]), "{order:?} of {count}");
+                for (position, own) in numbers.iter().enumerate() {
+                    assert_ne!(given(position), Some(*own), "{order:?} of {count}");
                     assert!(given(position).is_none_or(|number| seen.insert(number)));
                 }
             }

@@ -128,7 +128,7 @@ fn try_drive_in(
     mib: u64,
 ) -> Result<DriveFacts, TestbedError> {
     let images = Images::new(filesystem, mib, folder)?;
-    let ledger = Arc::new(Ledger::create(&folder.join("ledger.jsonl"), "doctor")?);
+    let ledger = Arc::new(Ledger::create(&[folder.join("ledger.jsonl")], "doctor")?);
     let loops = Loops::new(ledger, &format!("doctor-{}", std::process::id()));
     let path = images.path("probe");
     images.make(&path, Uuid::from_u128(0x4000_8000_0000_0000_0001))?;

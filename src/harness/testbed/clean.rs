@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use nix::fcntl::Flock;
 use nix::mount::MntFlags;
 use nix::mount::MsFlags;
 use nix::mount::mount;
@@ -77,29 +78,55 @@ pub fn sweep() -> Swept {
             }
         }
     }
+    if let Err(error) = remove_unfinished(&paths) {
+        swept.problems.push(Chain(&error).to_string());
+    }
     remove_if_unused();
     swept
 }
 
+/// Removes entries of testbeds that were killed while they entered the registry.
+fn remove_unfinished(paths: &[PathBuf]) -> Result<(), TestbedError> {
+    let is_unfinished = |path: &&PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(registry::UNFINISHED)
+    };
+    let unfinished: Vec<&PathBuf> = paths.iter().filter(is_unfinished).collect();
+    if unfinished.is_empty() {
+        return Ok(());
+    }
+    // Nobody is entering while we hold this.
+    let _others = registry::lock_out_others()?;
+    for path in unfinished {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(TestbedError::io("remove", path)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Takes the registry itself away when nobody uses it.
 pub(super) fn remove_if_unused() {
-    let has_entries = fs::read_dir(registry::root())
-        .is_ok_and(|files| files.flatten().any(|file| file.file_name() != "loops.lock"));
-    // Whoever holds the lock of the numbers is about to make an entry, or has one.
-    if !has_entries
-        && let Ok(Some(_lock)) = registry::try_lock(&registry::root().join("loops.lock"))
-    {
-        let _ = fs::remove_file(registry::root().join("loops.lock"));
+    let lock_path = registry::lock_path();
+    // Whoever holds the lock is about to make something.
+    if let Ok(Some(_lock)) = registry::try_lock(&lock_path) {
+        let has_entries = fs::read_dir(registry::root())
+            .is_ok_and(|files| files.flatten().any(|file| file.path() != lock_path));
+        if !has_entries {
+            // Whoever waits for the lock sees that its file is gone, and makes a new one.
+            let _ = fs::remove_file(&lock_path);
+        }
     }
-    if !has_entries {
-        // Fails when somebody has just made an entry, as it should.
-        let _ = fs::remove_dir(registry::root());
-    }
+    // Fails when somebody has an entry, as it should.
+    let _ = fs::remove_dir(registry::root());
 }
 
 /// Cleans up after one testbed; `None` when it lives.
 fn sweep_one(path: &Path) -> Result<Option<String>, TestbedError> {
-    let lock = match registry::try_lock(path) {
+    let lock = match lock_unless_alive(path) {
         Ok(Some(lock)) => lock,
         Ok(None) => return Ok(None),
         // It ended properly while we looked.
@@ -128,15 +155,39 @@ fn sweep_one(path: &Path) -> Result<Option<String>, TestbedError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(TestbedError::io("remove", &folder)(error)),
     }
-    fs::remove_file(path).map_err(TestbedError::io("remove", path))?;
+    registry::remove_entry(path)?;
     drop(lock);
     Ok(Some(words))
 }
 
+/// Locks an entry; `None` when its testbed lives. A harness that was killed a moment ago may hold the lock
+/// for as long as the kernel takes to end it.
+fn lock_unless_alive(path: &Path) -> io::Result<Option<Flock<File>>> {
+    let begun = Instant::now();
+    loop {
+        if let Some(lock) = registry::try_lock(path)? {
+            return Ok(Some(lock));
+        }
+        let entry = fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let is_dying = entry.is_some_and(|entry: Entry| has_dying_harness(&entry));
+        if !is_dying || begun.elapsed() > PATIENCE {
+            return Ok(None);
+        }
+        thread::sleep(LOOK_PERIOD);
+    }
+}
+
+/// Whether the harness of an entry has been killed and is still there.
+fn has_dying_harness(entry: &Entry) -> bool {
+    let mark = ProcessMark { pid: entry.pid, start_ticks: entry.start_ticks };
+    let members = processes::members_of(&entry.pid_namespace).unwrap_or_default();
+    let found = members.iter().find(|(_, found)| *found == mark);
+    found.is_some_and(|(pid, _)| processes::is_dying(*pid))
+}
+
 /// Ends the processes and devices of a testbed of this boot.
 fn sweep_machine(entry: &Entry) -> Result<String, TestbedError> {
-    // Without its ledger (somebody removed the run directory) the registry entry and the tag still tell
-    // what is ours.
+    // A testbed that was killed before it had a ledger made nothing but its entry.
     let entries = ledger::read(&entry.ledger).unwrap_or_default();
     let frozen = frozen_devices(&entries, &entry.loop_tag);
     for number in &frozen {
@@ -158,10 +209,8 @@ fn sweep_machine(entry: &Entry) -> Result<String, TestbedError> {
         detach(*number, &entry.loop_tag)?;
     }
     let control = loops::control()?;
-    let _numbers = loops::lock_numbers()?;
-    for number in &made {
-        loops::remove(&control, *number)?;
-    }
+    let _others = registry::lock_out_others()?;
+    loops::remove_each(&control, &made).into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(format!(
         "{ended} processes ended, {} file systems thawed, {} loop devices removed",
         frozen.len(),

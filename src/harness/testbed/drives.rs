@@ -44,12 +44,17 @@ use crate::sys;
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a busy mount is tried again.
 const LOOK_PERIOD: Duration = Duration::from_millis(1);
+/// Threads that make drives: copying is work, mounting is waiting.
+const PROVISIONING_THREADS: usize = 4;
+/// Mount ids that are parked at most.
+const PARKED_MOUNTS_MAX: usize = 512;
 /// Images that one drive may have had in a run; their UUIDs are told to the nodes beforehand.
 const GENERATIONS: u32 = 8;
 
 /// All drives of a testbed, in pool order.
 #[derive(Debug)]
 pub(crate) struct Drives {
+    folder: PathBuf,
     slots: Vec<Mutex<Slot>>,
     spaces: Vec<Arc<MountSpace>>,
     images: Images,
@@ -115,17 +120,19 @@ impl Drives {
                 frozen_root: None,
             })
         });
-        let drives = Self { slots: slots.collect(), spaces, images, loops, ledger };
-        drives.on_each(|slot| drives.insert_blank(slot))?;
+        let (folder, slots) = (folder.to_owned(), slots.collect());
+        let drives = Self { folder, slots, spaces, images, loops, ledger };
+        drives.on_each(PROVISIONING_THREADS, |slot| drives.insert_blank(slot))?;
         Ok(drives)
     }
 
-    /// Does something with every slot, on as many threads as pay.
+    /// Does something with every slot, on so many threads at most.
     fn on_each(
         &self,
+        threads: usize,
         act: impl Fn(&mut Slot) -> Result<(), TestbedError> + Sync,
     ) -> Result<(), TestbedError> {
-        let workers = self.slots.len().min(4);
+        let workers = self.slots.len().min(threads);
         let share = self.slots.len().div_ceil(workers.max(1)).max(1);
         thread::scope(|scope| {
             let shares = self.slots.chunks(share).map(|slots| {
@@ -137,11 +144,6 @@ impl Drives {
                 worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
         })
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
     }
 
     /// Where the drive called `name` stands in pool order.
@@ -178,11 +180,6 @@ impl Drives {
     /// The kind of file system of all drives.
     pub(crate) fn filesystem(&self) -> Filesystem {
         self.images.filesystem()
-    }
-
-    /// Bytes of each image.
-    pub(crate) fn image_bytes(&self) -> u64 {
-        self.images.bytes()
     }
 
     fn slot(&self, drive: usize) -> MutexGuard<'_, Slot> {
@@ -398,7 +395,8 @@ impl Drives {
         match self.images.filesystem() {
             Filesystem::Ext4 => image::ext4_journal_end(&slot.image)
                 .map_err(TestbedError::io("find the journal of", &slot.image)),
-            Filesystem::Xfs => Ok(4 << 20),
+            // Its log lies in the middle: it shuts down with its first write to it, and must be revived.
+            Filesystem::Xfs => Ok(128 << 10),
         }
     }
 
@@ -448,37 +446,28 @@ impl Drives {
         self.as_node(drive, read).map_err(TestbedError::io("identify the drive at", name))
     }
 
-    /// Mounts a placeholder, for the drive's node, that takes the mount ids which became free; answers its path.
-    pub(crate) fn park_mount_id(&self, drive: usize, nth: usize) -> Result<PathBuf, TestbedError> {
-        let slot = self.slot(drive);
-        let parent = slot.mount_point.parent().expect("a mount point has a parent");
-        let path = parent.join(format!("parked-{}-{nth}", slot.plan.slot));
-        self.ledger
-            .write(&LedgerEntry::Mount { source: "tmpfs".to_owned(), path: path.clone() })?;
-        let act = || -> io::Result<()> {
-            std::fs::create_dir_all(&path)?;
-            let size = Some("size=4k");
-            Ok(mount(Some("firedrill"), &path, Some("tmpfs"), MsFlags::empty(), size)?)
-        };
-        act().map_err(TestbedError::io("mount a placeholder at", &path))?;
-        self.space(&slot)
-            .within(act)
-            .map_err(TestbedError::io("mount a placeholder for a node at", &path))?;
-        Ok(path)
-    }
-
-    /// Takes a placeholder away.
-    pub(crate) fn unpark(&self, drive: usize, path: &Path) -> Result<(), TestbedError> {
-        let act = || unmount_patiently(path, MntFlags::empty());
-        let slot = self.slot(drive);
-        self.space(&slot).within(act).map_err(TestbedError::io("unmount for a node", path))?;
-        act().map_err(TestbedError::io("unmount", path))?;
-        std::fs::remove_dir(path).map_err(TestbedError::io("remove", path))
+    /// Takes every mount id up to `highest` that is free now: the kernel gives out the lowest free one.
+    pub(crate) fn park_mount_ids(&self, highest: u64) -> Result<Parked, TestbedError> {
+        let path = self.folder.join("parked");
+        let source = path.display().to_string();
+        self.ledger.write(&LedgerEntry::Mount { source, path: path.clone() })?;
+        std::fs::create_dir_all(&path).map_err(TestbedError::io("create", &path))?;
+        let mut parked = Parked { path, mounts: 0 };
+        while parked.mounts < PARKED_MOUNTS_MAX {
+            parked.mount().map_err(TestbedError::io("mount a placeholder at", &parked.path))?;
+            let facts = sys::mount_facts(&parked.path);
+            let facts = facts.map_err(TestbedError::io("look at", &parked.path))?;
+            if facts.mount_id > highest {
+                break;
+            }
+        }
+        Ok(parked)
     }
 
     /// Unmounts and detaches everything and removes the devices. No node runs any more.
     pub(super) fn tear_down(&self) -> Result<(), TestbedError> {
-        let mut result = self.on_each(|slot| {
+        // Each waits for the kernel, not for a processor.
+        let mut result = self.on_each(self.slots.len(), |slot| {
             self.unmount_slot(slot, MntFlags::empty())?;
             match slot.device.take() {
                 Some(device) => device.detach(),
@@ -489,6 +478,32 @@ impl Drives {
             result = result.and(loops::wait_detached(number));
         }
         result.and(self.loops.remove_all())
+    }
+}
+
+/// Mounts of ours that do nothing but hold their ids; gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    path: PathBuf,
+    mounts: usize,
+}
+
+impl Parked {
+    /// Stacks one more mount of the folder on itself.
+    fn mount(&mut self) -> io::Result<()> {
+        let nothing = None::<&str>;
+        mount(Some(&self.path), &self.path, nothing, MsFlags::MS_BIND, nothing)?;
+        self.mounts += 1;
+        Ok(())
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        for _ in 0..self.mounts {
+            // The teardown detaches whatever stays.
+            let _ = umount2(&self.path, MntFlags::empty());
+        }
     }
 }
 

@@ -90,11 +90,6 @@ impl Images {
     pub(super) fn filesystem(&self) -> Filesystem {
         self.filesystem
     }
-
-    /// Bytes of every image.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
 }
 
 /// A file of `bytes` zeros that takes no space.
@@ -283,7 +278,7 @@ mod tests {
                 let said = String::from_utf8_lossy(&check.stdout);
                 assert!(check.status.success(), "{mib} MiB: {said}");
                 let end = ext4_journal_end(&path).unwrap();
-                assert!(end > SUPERBLOCK_AT && end < images.bytes(), "journal ends at {end}");
+                assert!(end > SUPERBLOCK_AT && end < images.bytes, "journal ends at {end}");
             }
             use std::os::unix::fs::MetadataExt;
             let stored = folder.path().join("1.img").metadata().unwrap().blocks() * 512;

@@ -1,8 +1,8 @@
 //! The ledger of a testbed: everything that it makes outside its process, told before it is made.
 //!
-//! `ledger.jsonl` in the run directory, one JSON object a line; a torn last line is a thing that was not
-//! made. It is written for `clean`, which must find everything after the harness was killed, and for
-//! whoever reads the report.
+//! One JSON object a line, written twice: beside the registry entry for `clean`, which must find everything
+//! after the harness was killed, and as `ledger.jsonl` in the run directory for whoever reads the report. A
+//! torn last line is a thing that was not made.
 
 use std::fs;
 use std::fs::File;
@@ -88,15 +88,18 @@ pub enum LedgerEntry {
 /// A ledger that is being written.
 #[derive(Debug)]
 pub struct Ledger {
-    path: PathBuf,
-    file: Mutex<File>,
+    copies: Mutex<Vec<(PathBuf, File)>>,
 }
 
 impl Ledger {
-    /// Begins a ledger.
-    pub(super) fn create(path: &Path, testbed: &str) -> Result<Self, TestbedError> {
-        let file = File::create(path).map_err(TestbedError::io("create ledger", path))?;
-        let ledger = Self { path: path.to_owned(), file: Mutex::new(file) };
+    /// Begins a ledger, with a copy at each of `paths`.
+    pub(super) fn create(paths: &[PathBuf], testbed: &str) -> Result<Self, TestbedError> {
+        let create = |path: &PathBuf| {
+            let file = File::create(path).map_err(TestbedError::io("create ledger", path))?;
+            Ok((path.clone(), file))
+        };
+        let copies = paths.iter().map(create).collect::<Result<_, TestbedError>>()?;
+        let ledger = Self { copies: Mutex::new(copies) };
         let testbed = testbed.to_owned();
         ledger.write(&LedgerEntry::Header { format: LEDGER_FORMAT, testbed })?;
         Ok(ledger)
@@ -106,8 +109,11 @@ impl Ledger {
     pub(super) fn write(&self, entry: &LedgerEntry) -> Result<(), TestbedError> {
         let mut line = serde_json::to_vec(entry).expect("a ledger entry is plain data");
         line.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        file.write_all(&line).map_err(TestbedError::io("write ledger", &self.path))
+        let mut copies = self.copies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for (path, file) in copies.iter_mut() {
+            file.write_all(&line).map_err(TestbedError::io("write ledger", path))?;
+        }
+        Ok(())
     }
 }
 
@@ -137,7 +143,7 @@ mod tests {
     fn a_torn_last_line_costs_that_line_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.jsonl");
-        let ledger = Ledger::create(&path, "t").unwrap();
+        let ledger = Ledger::create(std::slice::from_ref(&path), "t").unwrap();
         ledger.write(&LedgerEntry::LoopMade { number: 300 }).unwrap();
         ledger.write(&LedgerEntry::Freeze { number: 300 }).unwrap();
         let whole = fs::read(&path).unwrap();

@@ -17,8 +17,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 use nix::errno::Errno;
-use nix::fcntl::Flock;
-use nix::fcntl::FlockArg;
 use sha2::Digest as _;
 use sha2::Sha256;
 
@@ -128,18 +126,6 @@ pub(super) fn control() -> Result<File, TestbedError> {
     opened.map_err(TestbedError::io("open", path))
 }
 
-/// Keeps everybody else's testbeds from making or removing devices while it lives.
-pub(super) fn lock_numbers() -> Result<Flock<File>, TestbedError> {
-    let path = registry::root().join("loops.lock");
-    let file = OpenOptions::new().create(true).append(true).open(&path);
-    let file = file.map_err(TestbedError::io("open", &path))?;
-    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| TestbedError::Io {
-        step: "lock",
-        path,
-        source: errno.into(),
-    })
-}
-
 impl Loops {
     pub(super) fn new(ledger: Arc<Ledger>, testbed: &str) -> Self {
         Self { ledger, tag: tag_of(testbed), made: Mutex::default() }
@@ -148,7 +134,7 @@ impl Loops {
     /// Makes a new device and attaches an image to it.
     pub(super) fn attach_fresh(&self, image: &Path) -> Result<LoopDevice, TestbedError> {
         let control = control()?;
-        let _numbers = lock_numbers()?;
+        let _others = registry::lock_out_others()?;
         let mut number = FIRST_NUMBER;
         loop {
             if facts_path(number, "").exists() {
@@ -199,17 +185,13 @@ impl Loops {
     /// Removes the devices that this testbed made; each must have lost its image.
     pub(super) fn remove_all(&self) -> Result<(), TestbedError> {
         let control = control()?;
-        let _numbers = lock_numbers()?;
+        let _others = registry::lock_out_others()?;
         let mut made = self.made();
-        let mut first_problem = None;
-        made.retain(|number| match remove(&control, *number) {
-            Ok(()) => false,
-            Err(error) => {
-                first_problem.get_or_insert(error);
-                true
-            }
-        });
-        first_problem.map_or(Ok(()), Err)
+        let removed = remove_each(&control, made.iter());
+        let gone = made.iter().zip(&removed).filter(|(_, result)| result.is_ok());
+        let gone: Vec<u32> = gone.map(|(number, _)| *number).collect();
+        made.retain(|number| !gone.contains(number));
+        removed.into_iter().collect()
     }
 
     /// The numbers of the devices that this testbed made.
@@ -222,8 +204,23 @@ impl Loops {
     }
 }
 
-/// Removes a device without an image; nothing when there is none. The caller holds the numbers' lock.
-pub(super) fn remove(control: &File, number: u32) -> Result<(), TestbedError> {
+/// Removes devices, all at once: each removal waits for the kernel, not for a processor.
+pub(super) fn remove_each<'a>(
+    control: &File,
+    numbers: impl IntoIterator<Item = &'a u32>,
+) -> Vec<Result<(), TestbedError>> {
+    thread::scope(|scope| {
+        let removals = numbers.into_iter().map(|number| scope.spawn(|| remove(control, *number)));
+        let running: Vec<_> = removals.collect();
+        running
+            .into_iter()
+            .map(|removal| removal.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// Removes a device without an image; nothing when there is none. The caller has locked others out.
+fn remove(control: &File, number: u32) -> Result<(), TestbedError> {
     let begun = Instant::now();
     loop {
         match sys::loop_remove(control, number) {

@@ -447,9 +447,9 @@ impl Ground {
         assert!(!name.is_empty() && name.bytes().all(is_plain), "{name:?} names no testbed");
         let logs = directory.join("nodes");
         fs::create_dir_all(&logs).map_err(TestbedError::io("create", &logs))?;
-        let path = directory.join("ledger.jsonl");
-        let ledger = Arc::new(Ledger::create(&path, name)?);
-        let registration = Registration::enter(name, loops::tag_of(name), &path)?;
+        let registration = Registration::enter(name, loops::tag_of(name))?;
+        let paths = [registration.ledger(), directory.join("ledger.jsonl")];
+        let ledger = Arc::new(Ledger::create(&paths, name)?);
         let folder = registry::folder_of(name);
         Ok(Self { folder, ledger, registration, is_torn_down: Mutex::new(false) })
     }
@@ -514,6 +514,7 @@ impl Ground {
         }
         self.ledger.write(&LedgerEntry::TornDown)?;
         self.registration.withdraw()?;
+        clean::remove_if_unused();
         *done = true;
         Ok(())
     }

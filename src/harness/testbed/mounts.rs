@@ -8,6 +8,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::thread;
 
+use nix::errno::Errno;
 use nix::mount::MntFlags;
 use nix::mount::MsFlags;
 use nix::mount::mount;
@@ -82,7 +83,11 @@ impl MountSpace {
             // Newest first: what is stacked on top goes before what it covers.
             for line in table()?.iter().rev() {
                 if line.path.starts_with(below) && line.path != kept {
-                    umount2(&line.path, MntFlags::MNT_DETACH)?;
+                    match umount2(&line.path, MntFlags::MNT_DETACH) {
+                        // Its mount point was removed in another namespace, and it went with that.
+                        Err(Errno::ENOENT | Errno::EINVAL) => {}
+                        detached => detached?,
+                    }
                 }
             }
             Ok(Self { namespace: File::open("/proc/thread-self/ns/mnt")?.into() })

@@ -132,7 +132,7 @@ fn this_program(stage: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Signals as a descriptor; they are blocked in this process from now on (children start without).
+/// Signals as a descriptor; they are blocked in this process from now on.
 fn signals(and: &[Signal]) -> nix::Result<SignalFd> {
     let mut set = SigSet::empty();
     for signal in PASSED_ON.iter().chain(and) {
@@ -198,6 +198,7 @@ fn run_reaper(pipe: OwnedFd, parents: &Parents) -> Result<Entered, TestbedError>
     assert_isolated(parents).map_err(fail("check"))?;
     let signals = signals(&[Signal::SIGCHLD]).map_err(TestbedError::errno("block", "signals"))?;
     let mut command = this_program("harness").map_err(fail("find the program for"))?;
+    sys::prepare_child(&mut command, ChildSetup::default());
     let harness = command.spawn().map_err(fail("start the harness in"))?;
     let harness = Pid::from_raw(harness.id() as i32);
     loop {

@@ -27,8 +27,8 @@ impl Network {
         let lines = watch::Sender::new(Lines::default());
         let traps: Vec<Arc<Traps>> = (0..nodes).map(|_| Arc::default()).collect();
         let mut links = Vec::new();
-        for to in 0..nodes {
-            let trap = Some(Arc::clone(&traps[to]));
+        for (to, trap) in traps.iter().enumerate() {
+            let trap = Some(Arc::clone(trap));
             links.push(Link::new(Party::Clients, Party::Node(to), lines.subscribe(), trap)?);
             for from in (0..nodes).filter(|from| *from != to) {
                 let ends = (Party::Node(from), Party::Node(to));

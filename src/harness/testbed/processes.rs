@@ -113,6 +113,24 @@ fn inner_pid(pid: i32) -> io::Result<i32> {
     number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no NSpid line"))
 }
 
+/// Whether a process that is still there has been killed: nothing can keep it any more.
+pub fn is_dying(pid: i32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return true;
+    };
+    let has_line = |name: &str| status.lines().any(|line| line.starts_with(name));
+    let pending = ["SigPnd:", "ShdPnd:"].into_iter().any(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let set = line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+        set & SIGKILL_BIT != 0
+    });
+    // A process that is on its way out gives its memory back first.
+    pending || !has_line("VmSize:")
+}
+
+/// SIGKILL in a set of signals.
+const SIGKILL_BIT: u64 = 1 << 8;
+
 /// The kernel's id of this boot.
 ///
 /// # Errors
@@ -132,6 +150,7 @@ mod tests {
         let mark = ProcessMark::of(pid).unwrap();
         assert!(mark.start_ticks > 0);
         assert!(members_of(&namespace).unwrap().contains(&(pid, mark)));
+        assert!(!is_dying(pid));
         assert!(!members_of("pid:[1]").unwrap().iter().any(|(found, _)| *found == pid));
     }
 

@@ -245,8 +245,8 @@ impl Carrier {
 /// Passes one connection on.
 async fn carry(mut caller: TcpStream, target: SocketAddr, line: Arc<Line>) {
     let carrier = Carrier { line, has_lost: AtomicBool::new(false) };
-    if carrier.is_cut() {
-        // The handshake itself would not get through.
+    if carrier.flow(Way::There).is_cut {
+        // Not even the first byte gets through.
         carrier.lose();
         let swallow = async {
             let mut chunk = vec![0; CHUNK_BYTES];
