@@ -21,6 +21,8 @@ mod read;
 mod rebuild;
 mod settle;
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,0 +1,420 @@
+//! A store over real local drives in temporary directories, with faults at their seam.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::Weak;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream;
+use tempfile::TempDir;
+use tokio::sync::OwnedRwLockReadGuard;
+use tokio::sync::OwnedRwLockWriteGuard;
+use tokio::sync::RwLock;
+use uuid::Uuid;
+
+use crate::disk::drive::Drive as _;
+use crate::disk::drive::DriveError;
+use crate::disk::drive::DriveReply;
+use crate::disk::drive::DriveRequest;
+use crate::disk::drive::DriveStep;
+use crate::disk::drive::Fences;
+use crate::disk::drive::LocalDrive;
+use crate::disk::drive::LocalOptions;
+use crate::disk::drive::LocalSeams;
+use crate::disk::format::format_json::FormatJson;
+use crate::disk::format::xl_meta::XlMeta;
+use crate::node::seams::BoxFuture;
+use crate::node::seams::DriveClient;
+use crate::node::seams::LockError;
+use crate::node::seams::LockGuard;
+use crate::node::seams::LockMode;
+use crate::node::seams::Locks;
+use crate::node::store::Store;
+use crate::node::store::api::*;
+use crate::protocol::config::Durability;
+use crate::protocol::config::Limits;
+use crate::protocol::crash_point::Unarmed;
+use crate::protocol::object::condition::Conditions;
+use crate::protocol::object::effect::BucketState;
+use crate::protocol::object::quorum;
+use crate::protocol::rules::SharedRules;
+use crate::protocol::rules::Sound;
+use crate::value::ObjectKey;
+use crate::value::VersionId;
+
+/// What a drive does with requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mood {
+    Good,
+    /// It is known to be away.
+    Offline,
+    /// Every request fails, without effect.
+    Failing,
+    /// Reads work, writes do not.
+    ReadOnly,
+    /// Nothing is done and no answer comes.
+    Hung,
+    /// What changes a key is done, but the answer is lost.
+    LosesAnswers,
+    /// What changes a key is lost on the way.
+    LosesQuestions,
+    /// Publishes, and then answers nothing more: its coordinator seems dead.
+    FailsAfterCommit,
+}
+
+pub struct Client {
+    drive: Arc<LocalDrive>,
+    pub mood: Mutex<Mood>,
+}
+
+const NO_ANSWER: Duration = Duration::from_millis(300);
+
+impl DriveClient for Client {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn is_online(&self) -> bool {
+        *self.mood.lock().unwrap() != Mood::Offline
+    }
+
+    fn call(&self, request: DriveRequest) -> BoxFuture<'_, Result<DriveReply, DriveError>> {
+        Box::pin(async move {
+            let mood = *self.mood.lock().unwrap();
+            let commits = matches!(
+                request,
+                DriveRequest::Commit(_) | DriveRequest::Remove(_) | DriveRequest::CommitPart(_)
+            );
+            let undoes = matches!(request, DriveRequest::Undo(_) | DriveRequest::Settle(_));
+            let writes = commits || undoes || matches!(request, DriveRequest::Append { .. });
+            let failed = DriveError::Io { step: DriveStep::Open, path: "x".to_owned(), errno: 5 };
+            let lost = DriveError::Deadline { waited_ms: 300 };
+            match mood {
+                Mood::Good => self.perform(request).await,
+                Mood::Offline => Err(DriveError::NotAsked { why: "offline".to_owned() }),
+                Mood::Failing => Err(failed),
+                Mood::ReadOnly if writes => Err(failed),
+                Mood::Hung => {
+                    tokio::time::sleep(NO_ANSWER).await;
+                    Err(lost)
+                }
+                Mood::LosesAnswers if commits || undoes => {
+                    self.perform(request).await.ok();
+                    Err(lost)
+                }
+                Mood::LosesQuestions if commits || undoes => Err(lost),
+                Mood::FailsAfterCommit if undoes => Err(lost),
+                _ => self.perform(request).await,
+            }
+        })
+    }
+}
+
+impl Client {
+    async fn perform(&self, request: DriveRequest) -> Result<DriveReply, DriveError> {
+        let drive = Arc::clone(&self.drive);
+        tokio::task::spawn_blocking(move || drive.perform(request)).await.unwrap()
+    }
+}
+
+/// Locks of one process, and the fences that stand for them.
+#[derive(Default)]
+pub struct Table {
+    lines: Mutex<BTreeMap<ObjectKey, Arc<RwLock<()>>>>,
+    held: Mutex<BTreeMap<Uuid, ObjectKey>>,
+}
+
+enum Turn {
+    Shared(#[expect(dead_code, reason = "held for its drop")] OwnedRwLockReadGuard<()>),
+    Exclusive(#[expect(dead_code, reason = "held for its drop")] OwnedRwLockWriteGuard<()>),
+}
+
+struct Guard {
+    table: Weak<Table>,
+    id: Uuid,
+    _turn: Turn,
+}
+
+impl LockGuard for Guard {
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn is_held(&self) -> bool {
+        self.table.upgrade().is_some_and(|table| table.held.lock().unwrap().contains_key(&self.id))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(table) = self.table.upgrade() {
+            table.held.lock().unwrap().remove(&self.id);
+        }
+    }
+}
+
+pub struct TableLocks(pub Arc<Table>);
+
+impl Locks for TableLocks {
+    fn acquire<'a>(
+        &'a self,
+        resource: &'a ObjectKey,
+        mode: LockMode,
+        wait: Duration,
+    ) -> BoxFuture<'a, Result<Box<dyn LockGuard>, LockError>> {
+        Box::pin(async move {
+            let line =
+                Arc::clone(self.0.lines.lock().unwrap().entry(resource.clone()).or_default());
+            let turn = async {
+                match mode {
+                    LockMode::Shared => Turn::Shared(line.read_owned().await),
+                    LockMode::Exclusive => Turn::Exclusive(line.write_owned().await),
+                }
+            };
+            let busy = LockError::Busy { resource: resource.clone(), waited_ms: 0 };
+            let turn = tokio::time::timeout(wait, turn).await.map_err(|_| busy)?;
+            let id = Uuid::new_v4();
+            self.0.held.lock().unwrap().insert(id, resource.clone());
+            let guard = Guard { table: Arc::downgrade(&self.0), id, _turn: turn };
+            Ok(Box::new(guard) as Box<dyn LockGuard>)
+        })
+    }
+}
+
+impl Fences for Table {
+    fn pin(&self, resource: &ObjectKey, lock: Uuid) -> Option<Box<dyn Send>> {
+        let stands = self.held.lock().unwrap().get(&lock) == Some(resource);
+        stands.then(|| Box::new(()) as Box<dyn Send>)
+    }
+}
+
+impl Table {
+    /// As if every lease had run out.
+    pub fn lapse(&self) {
+        self.held.lock().unwrap().clear();
+    }
+}
+
+pub struct Bench {
+    pub folder: TempDir,
+    pub clients: Vec<Arc<Client>>,
+    pub table: Arc<Table>,
+    pub store: Arc<Store>,
+}
+
+pub fn key(bucket: &str, key: &str) -> ObjectKey {
+    ObjectKey { bucket: bucket.to_owned(), key: key.to_owned() }
+}
+
+/// Bytes that differ everywhere.
+pub fn contents(length: usize, salt: u64) -> Vec<u8> {
+    let mut state = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+pub fn body(bytes: &[u8]) -> BodyStream {
+    let chunks: Vec<_> =
+        bytes.chunks(100_000).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    stream::iter(chunks).boxed()
+}
+
+pub fn put_request(target: ObjectKey, size: usize) -> PutRequest {
+    PutRequest {
+        target,
+        size: Some(size as u64),
+        metadata: Metadata::default(),
+        content_md5: None,
+        checksums: Vec::new(),
+        conditions: Conditions::default(),
+    }
+}
+
+pub fn read_request(target: ObjectKey) -> ReadRequest {
+    ReadRequest {
+        target,
+        version: None,
+        range: None,
+        part: None,
+        conditions: Conditions::default(),
+    }
+}
+
+impl Bench {
+    /// Sets of `n` drives each.
+    pub fn with(sets: usize, n: usize, rules: SharedRules) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let ids: Vec<Vec<Uuid>> =
+            (0..sets).map(|_| (0..n).map(|_| Uuid::new_v4()).collect()).collect();
+        let format = FormatJson::new(Uuid::new_v4(), ids[0][0], ids.clone());
+        let table = Arc::new(Table::default());
+        let mut clients = Vec::new();
+        for (index, id) in ids.concat().into_iter().enumerate() {
+            let root = folder.path().join(format!("d{:02}", index + 1));
+            std::fs::create_dir(&root).unwrap();
+            let options = LocalOptions {
+                name: format!("0/{index}"),
+                root,
+                allow_unmounted: true,
+                durability: Durability::Relaxed,
+            };
+            let seams = LocalSeams {
+                fences: Arc::<Table>::clone(&table),
+                passing: Arc::new(Unarmed),
+                rules: Arc::clone(&rules),
+            };
+            let drive = LocalDrive::open(options, seams).unwrap();
+            let mut format = format.clone();
+            format.xl.this = id;
+            let bytes = format.encode();
+            drive.perform(DriveRequest::WriteFormat { bytes, rebuilding: false }).unwrap();
+            let mood = Mutex::new(Mood::Good);
+            clients.push(Arc::new(Client { drive: Arc::new(drive), mood }));
+        }
+        let drives: Vec<Arc<dyn DriveClient>> =
+            clients.iter().map(|it| Arc::<Client>::clone(it) as Arc<dyn DriveClient>).collect();
+        let store = Store::new(StoreParts {
+            sets: drives.chunks(n).map(<[_]>::to_vec).collect(),
+            local: (0..sets).flat_map(|set| (0..n).map(move |slot| (set, slot))).collect(),
+            format,
+            parity: quorum::default_parity(n),
+            locks: Arc::new(TableLocks(Arc::clone(&table))),
+            rules,
+            passing: Arc::new(Unarmed),
+            limits: Limits { lock_wait_ms: 5_000, ..Limits::default() },
+        });
+        Self { folder, clients, table, store }
+    }
+
+    /// One set of `n` drives, with the bucket `bkt` in this state.
+    pub async fn new(n: usize, state: BucketState) -> Self {
+        let bench = Self::with(1, n, Arc::new(Sound));
+        bench.store.create_bucket("bkt").await.unwrap();
+        if state != BucketState::Unversioned {
+            bench.store.set_versioning("bkt", state).await.unwrap();
+        }
+        bench.quiet().await;
+        bench
+    }
+
+    pub fn root(&self, drive: usize) -> PathBuf {
+        self.folder.path().join(format!("d{:02}", drive + 1))
+    }
+
+    pub fn set_mood(&self, drives: impl IntoIterator<Item = usize>, mood: Mood) {
+        for drive in drives {
+            *self.clients[drive].mood.lock().unwrap() = mood;
+        }
+    }
+
+    pub fn all_good(&self) {
+        self.set_mood(0..self.clients.len(), Mood::Good);
+    }
+
+    /// Waits until nothing is cleared up in the background any more.
+    pub async fn quiet(&self) {
+        for _ in 0..1_000 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            if self.table.held.lock().unwrap().is_empty() {
+                return;
+            }
+        }
+        panic!("locks stay held");
+    }
+
+    pub async fn put(&self, name: &str, bytes: &[u8]) -> Result<PutOutcome, StoreError> {
+        self.store.put(put_request(key("bkt", name), bytes.len()), body(bytes)).await
+    }
+
+    pub async fn get(&self, name: &str) -> Result<Vec<u8>, StoreError> {
+        self.read(read_request(key("bkt", name))).await
+    }
+
+    pub async fn read(&self, request: ReadRequest) -> Result<Vec<u8>, StoreError> {
+        let outcome = self.store.get(request).await?;
+        let mut content = outcome.content;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = content.next().await {
+            bytes.extend_from_slice(&chunk?);
+        }
+        assert_eq!(bytes.len() as u64, outcome.span.1, "a success is never short");
+        Ok(bytes)
+    }
+
+    pub async fn delete(
+        &self,
+        name: &str,
+        version: Option<VersionId>,
+    ) -> Result<DeleteOutcome, StoreError> {
+        let conditions = Conditions::default();
+        self.store.delete(DeleteRequest { target: key("bkt", name), version, conditions }).await
+    }
+
+    /// The versions that one drive holds of a key, newest first: moment, and whether it is an object.
+    pub fn held(&self, drive: usize, name: &str) -> Vec<(i64, bool)> {
+        let path = self.root(drive).join("bkt").join(name).join("xl.meta");
+        let Ok(bytes) = std::fs::read(path) else { return Vec::new() };
+        let meta = XlMeta::parse(&bytes).unwrap();
+        let held = meta.versions().iter();
+        held.map(|it| (it.header().modtime_ns, it.as_object().is_some())).collect()
+    }
+
+    /// Names of everything below a key's directory, on one drive.
+    pub fn below(&self, drive: usize, name: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut folders = vec![self.root(drive).join("bkt").join(name)];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                names.push(entry.file_name().into_string().unwrap());
+                if entry.file_type().unwrap().is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        names.sort();
+        names
+    }
+
+    /// Ends the drives' use: nothing is left behind in staging areas, and the independent auditor finds nothing
+    /// wrong.
+    pub async fn audit(&self) {
+        self.quiet().await;
+        for drive in 0..self.clients.len() {
+            let tmp = self.root(drive).join(".rustfs.sys/tmp");
+            let left: Vec<_> = std::fs::read_dir(tmp)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .filter(|name| name != ".trash")
+                .collect();
+            assert!(left.is_empty(), "drive {drive} still stages {left:?}");
+        }
+        let Some(golden) = std::env::var_os("FIREDRILL_GOLDEN") else {
+            eprintln!("skipped: the independent auditor (FIREDRILL_GOLDEN is not set)");
+            return;
+        };
+        for client in &self.clients {
+            client.drive.close(1).unwrap();
+        }
+        let check = PathBuf::from(golden).join("objects/check.py");
+        let output = std::process::Command::new("python3")
+            .arg(check)
+            .arg("--tree")
+            .arg(self.folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!said.contains("PROBLEM"), "{said}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The store over local drives in temporary directories.
+
+mod bench;
+mod buckets;
+mod faults;
+mod listing;
+mod objects;
+mod uploads;
