@@ -114,7 +114,7 @@ fn check(config: &NodeConfig) -> Result<usize, String> {
     if config.nodes[config.node].drives.is_empty() {
         return Err(format!("node {} has no drives", config.node));
     }
-    if !(1..=16).contains(&set) || drives % set != 0 {
+    if !(1..=16).contains(&set) || !drives.is_multiple_of(set) {
         return Err(format!("{drives} drives do not make sets of {set}; a set has 1 to 16"));
     }
     if set == 1 && drives > 1 {

@@ -159,6 +159,8 @@ impl Metrics {
         );
         let granted = status.locks_granted;
         text.one("firedrill_locks_granted", "gauge", "Locks granted by this node.", granted);
+        let held = status.locks_held;
+        text.one("firedrill_locks_held", "gauge", "Locks that requests here hold or try.", held);
         let ready = u8::from(status.ready);
         text.one("firedrill_ready", "gauge", "Whether the node serves.", ready);
         text.family(
@@ -243,6 +245,7 @@ mod tests {
             drives: vec![drive],
             heal: HealStatus { queued: 7, ..HealStatus::default() },
             locks_granted: 0,
+            locks_held: 2,
             writes_unknown: 0,
             writes_undone: 0,
             reads_repaired: 0,
@@ -257,6 +260,7 @@ mod tests {
             "firedrill_drive_condition{drive=\"0/1\",condition=\"online\"} 0",
             "firedrill_drive_queued{drive=\"0/1\"} 3",
             "firedrill_heal_queued 7",
+            "firedrill_locks_held 2",
             "firedrill_http_in_flight 0",
             "firedrill_planted_defect{defect=\"SkipsDirectorySync\"} 1",
         ] {

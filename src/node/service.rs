@@ -328,6 +328,7 @@ impl Node {
             drives: drives.collect(),
             heal,
             locks_granted: self.locks.sweep(),
+            locks_held: self.quorum_locks.held(),
             writes_unknown: store.unknown,
             writes_undone: store.undone,
             reads_repaired: store.repaired_reads,

@@ -54,6 +54,8 @@ pub struct NodeStatus {
     pub heal: HealStatus,
     /// Locks that this node grants now.
     pub locks_granted: usize,
+    /// Locks that requests of this node hold or try to get now.
+    pub locks_held: usize,
     /// Writes that were answered as unknown since the start.
     pub writes_unknown: u64,
     /// Writes that were taken back since the start.

@@ -63,7 +63,7 @@ impl fmt::Display for Seen {
 pub enum Misplaced {
     /// It belongs to another deployment.
     #[error("drive {drive} belongs to deployment {found}, expected was {expected}")]
-    OtherDeployment {
+    Deployment {
         /// The drive.
         drive: String,
         /// The deployment that it names.
@@ -75,7 +75,7 @@ pub enum Misplaced {
     #[error(
         "drive {drive} names deployment {deployment} with another set of drives than the quorum"
     )]
-    OtherLayout {
+    Layout {
         /// The drive.
         drive: String,
         /// The deployment.
@@ -85,7 +85,7 @@ pub enum Misplaced {
     #[error(
         "drive {drive} holds the drive of set {found_set} slot {found_slot}, expected was set {expected_set} slot {expected_slot}"
     )]
-    OtherSlot {
+    Slot {
         /// The drive.
         drive: String,
         /// The set that it names.
@@ -112,14 +112,14 @@ pub fn admit(
     let drive = drive.to_owned();
     if format.id != reference.id {
         let (found, expected) = (format.id, reference.id);
-        return Err(Misplaced::OtherDeployment { drive, found, expected });
+        return Err(Misplaced::Deployment { drive, found, expected });
     }
     if !format.is_peer_of(reference) {
-        return Err(Misplaced::OtherLayout { drive, deployment: format.id });
+        return Err(Misplaced::Layout { drive, deployment: format.id });
     }
     let (found_set, found_slot) = format.place();
     if (found_set, found_slot) != (set, slot) {
-        return Err(Misplaced::OtherSlot {
+        return Err(Misplaced::Slot {
             drive,
             found_set,
             found_slot,

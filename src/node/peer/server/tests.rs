@@ -56,7 +56,10 @@ impl PeerService for Node {
             futures::future::pending::<()>().await;
         }
         self.done.fetch_add(1, Ordering::SeqCst);
-        (slot == 0).then(|| match request {
+        if slot != 0 {
+            return None;
+        }
+        Some(match request {
             DriveRequest::RecordPut { bytes, .. } => Ok(DriveReply::Bytes(bytes)),
             _ => Err(DriveError::Blank),
         })

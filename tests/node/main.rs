@@ -1,0 +1,7 @@
+//! Real node processes on temporary directories, spoken to through their sockets.
+
+mod client;
+mod cluster;
+mod process;
+mod requests;
+mod service;
