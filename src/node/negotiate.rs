@@ -83,7 +83,10 @@ pub async fn tell_of_start(node: &Arc<Node>) {
 /// Gives blank drives of this node their format, each once, and begins to rebuild them.
 pub async fn adopt_blank_drives(node: &Arc<Node>, store: &Arc<Store>) {
     let period = Duration::from_millis(node.loaded.config.limits.probe_period_ms);
+    let mut said = String::new();
     loop {
+        // A first formatting that has just been accepted may still be under way.
+        tokio::time::sleep(period).await;
         for keeper in &node.keepers {
             if keeper.queue().standing().condition != DriveCondition::Blank {
                 continue;
@@ -93,10 +96,12 @@ pub async fn adopt_blank_drives(node: &Arc<Node>, store: &Arc<Store>) {
                 Ok(id) => tracing::info!(set, slot, heal = %id, "a blank drive is being rebuilt"),
                 Err(error) => {
                     let error = crate::node::chain(&error);
-                    tracing::warn!(set, slot, error, "a blank drive was not adopted");
+                    if said != error {
+                        tracing::warn!(set, slot, error, "a blank drive was not adopted");
+                        said = error;
+                    }
                 }
             }
         }
-        tokio::time::sleep(period).await;
     }
 }

@@ -68,7 +68,7 @@ impl Server {
 
     /// Serves S3 over `store` from now on.
     pub fn open(&self, store: &Arc<Store>) {
-        let gateway = Gateway::new(Arc::clone(store), Arc::clone(&self.node.rules));
+        let gateway = Gateway::new(Arc::clone(store));
         let gate = Gate {
             principals: self.node.loaded.principals.clone(),
             metrics: Arc::clone(&self.node.metrics),

@@ -64,8 +64,6 @@ pub struct Node {
     pub life: Uuid,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// The rules, bent when a defect is planted.
-    pub rules: SharedRules,
     /// Its drives, in slot order.
     pub keepers: Vec<Arc<Keeper>>,
     /// The other nodes by number; `None` for this one.
@@ -76,6 +74,7 @@ pub struct Node {
     pub reference: watch::Sender<Option<Arc<FormatJson>>>,
     /// What it grants.
     pub locks: LocalLocks,
+    rules: SharedRules,
     defects: Vec<Defect>,
     started: Instant,
     passing: Arc<dyn Passing>,
@@ -141,8 +140,8 @@ impl Node {
         let deployment: Arc<OnceLock<Uuid>> = Arc::default();
         let (sets, known) = (loaded.votes(), Arc::clone(&deployment));
         let votes_of = move |resource: &ObjectKey| {
-            // A bucket, or something of the system that belongs to no one set: every set votes.
-            let is_everywhere = resource.key.is_empty() || resource.bucket == layout::SYSTEM;
+            // A whole bucket lies in every set, so that every set votes.
+            let is_everywhere = resource.key.is_empty();
             match known.get() {
                 Some(deployment) if !is_everywhere => {
                     vec![sets[layout::set_of(*deployment, &resource.key, sets.len())].clone()]

@@ -118,8 +118,8 @@ fn versions_are_kept_and_markers_hide_them() {
     assert_eq!(named.header("x-amz-delete-marker"), "true");
 
     let listed = client.get("/bucket?versions").expect(200);
-    // Versions stand before markers, each newest first.
-    assert_eq!(listed.elements("VersionId"), [&*second, &*first, "null", &*marker], "{listed}");
+    // Markers stand before versions, each newest first.
+    assert_eq!(listed.elements("VersionId"), [&*marker, &*second, &*first, "null"], "{listed}");
     assert!(client.get("/bucket?list-type=2").expect(200).elements("Key").is_empty());
     client.delete(&format!("/bucket/k?versionId={marker}")).expect(204);
     assert_eq!(client.get("/bucket/k").expect(200).body, b"two");

@@ -20,7 +20,7 @@ const REGION: &str = "us-east-1";
 impl Gateway {
     /// The store's error as S3 has it.
     pub(super) fn refusal(&self, error: &StoreError) -> s3s::S3Error {
-        errors::s3_error(error, &*self.rules)
+        errors::s3_error(error)
     }
 }
 

@@ -9,105 +9,78 @@ use http::HeaderValue;
 use http::StatusCode;
 use s3s::S3Error;
 use s3s::S3ErrorCode;
-use s3s::s3_error;
 
 use crate::disk::layout::IllegalName;
 use crate::node::s3::convert;
+use crate::node::store::api::BodyError;
 use crate::node::store::api::StoreError;
 use crate::protocol::object::condition::Unmet;
-use crate::protocol::rules::Rules;
 use crate::value::VersionId;
 
 /// The error as S3 has it.
-pub fn s3_error(error: &StoreError, rules: &dyn Rules) -> S3Error {
-    let message = crate::node::chain(error);
+pub fn s3_error(error: &StoreError) -> S3Error {
+    let mut answer = S3Error::with_message(code(error), crate::node::chain(error));
+    let mut headers = HeaderMap::new();
     match error {
-        StoreError::NoSuchBucket(_) => S3Error::with_message(S3ErrorCode::NoSuchBucket, message),
-        StoreError::BucketExists(_) => {
-            S3Error::with_message(S3ErrorCode::BucketAlreadyOwnedByYou, message)
-        }
-        StoreError::BucketNotEmpty(_) => {
-            S3Error::with_message(S3ErrorCode::BucketNotEmpty, message)
-        }
-        StoreError::NoSuchKey(_) => S3Error::with_message(S3ErrorCode::NoSuchKey, message),
         StoreError::Deleted { marker, modtime_ns, .. } => {
-            let mut error = S3Error::with_message(S3ErrorCode::NoSuchKey, message);
-            error.set_headers(marker_headers(*marker, *modtime_ns));
-            error
-        }
-        StoreError::NoSuchVersion { .. } => {
-            S3Error::with_message(S3ErrorCode::NoSuchVersion, message)
+            headers = marker_headers(*marker, *modtime_ns);
         }
         StoreError::IsDeleteMarker { version, modtime_ns, .. } => {
-            let mut error = S3Error::with_message(S3ErrorCode::MethodNotAllowed, message);
-            let mut headers = marker_headers(*version, *modtime_ns);
+            headers = marker_headers(*version, *modtime_ns);
             headers.insert(http::header::ALLOW, HeaderValue::from_static("DELETE"));
-            error.set_headers(headers);
-            error
-        }
-        StoreError::Condition { unmet: Unmet::Failed, .. } => {
-            S3Error::with_message(S3ErrorCode::PreconditionFailed, message)
-        }
-        StoreError::Condition { unmet: Unmet::NoSuchKey, .. } => {
-            S3Error::with_message(S3ErrorCode::NoSuchKey, message)
         }
         StoreError::Condition { unmet: Unmet::NotModified, current, .. } => {
-            let mut error = S3Error::with_message(S3ErrorCode::NotModified, message);
-            error.set_status_code(StatusCode::NOT_MODIFIED);
-            let mut headers = HeaderMap::new();
+            answer.set_status_code(StatusCode::NOT_MODIFIED);
             if let Some((etag, modtime_ns)) = current {
                 put(&mut headers, http::header::ETAG, &format!("\"{etag}\""));
                 put(&mut headers, http::header::LAST_MODIFIED, &convert::http_date(*modtime_ns));
             }
-            error.set_headers(headers);
-            error
         }
         StoreError::Range { size } => {
-            let mut error = S3Error::with_message(S3ErrorCode::InvalidRange, message);
-            let mut headers = HeaderMap::new();
             put(&mut headers, http::header::CONTENT_RANGE, &format!("bytes */{size}"));
-            error.set_headers(headers);
-            error
         }
-        StoreError::IllegalName(IllegalName::Bucket) => {
-            S3Error::with_message(S3ErrorCode::InvalidBucketName, message)
+        StoreError::IncompleteBody(body) if is_other_body(body) => {
+            answer.set_status_code(StatusCode::BAD_REQUEST);
         }
-        StoreError::IllegalName(IllegalName::TooLong) => {
-            S3Error::with_message(S3ErrorCode::KeyTooLongError, message)
-        }
-        StoreError::IllegalName(_) => S3Error::with_message(S3ErrorCode::InvalidArgument, message),
-        StoreError::NoSuchUpload(_) => S3Error::with_message(S3ErrorCode::NoSuchUpload, message),
-        StoreError::InvalidPart(_) => S3Error::with_message(S3ErrorCode::InvalidPart, message),
-        StoreError::InvalidPartOrder => {
-            S3Error::with_message(S3ErrorCode::InvalidPartOrder, message)
-        }
-        StoreError::PartTooSmall { .. } => {
-            S3Error::with_message(S3ErrorCode::EntityTooSmall, message)
-        }
-        StoreError::InvalidRequest(_) => {
-            S3Error::with_message(S3ErrorCode::InvalidRequest, message)
-        }
-        StoreError::BadDigest | StoreError::BadChecksum(_) => {
-            S3Error::with_message(S3ErrorCode::BadDigest, message)
-        }
-        StoreError::IncompleteBody(body) if body.0.contains("Sha256Mismatch") => {
-            let mut error = s3_error!(InvalidRequest, "the body is not the one that was signed");
-            error.set_code(S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into()));
-            error.set_status_code(StatusCode::BAD_REQUEST);
-            error
-        }
-        StoreError::IncompleteBody(_) => {
-            S3Error::with_message(S3ErrorCode::IncompleteBody, message)
-        }
-        StoreError::Lock(_) | StoreError::NoQuorum { .. } => {
-            S3Error::with_message(S3ErrorCode::SlowDown, message)
-        }
-        StoreError::Unreadable { .. } => S3Error::with_message(S3ErrorCode::InternalError, message),
-        StoreError::Unknown { .. } if rules.admits_the_unknown() => {
-            S3Error::with_message(S3ErrorCode::InternalError, message)
-        }
-        StoreError::Unknown { .. } => S3Error::with_message(S3ErrorCode::OperationAborted, message),
+        _ => {}
     }
+    answer.set_headers(headers);
+    answer
+}
+
+fn code(error: &StoreError) -> S3ErrorCode {
+    match error {
+        StoreError::NoSuchBucket(_) => S3ErrorCode::NoSuchBucket,
+        StoreError::BucketExists(_) => S3ErrorCode::BucketAlreadyOwnedByYou,
+        StoreError::BucketNotEmpty(_) => S3ErrorCode::BucketNotEmpty,
+        StoreError::NoSuchKey(_) | StoreError::Deleted { .. } => S3ErrorCode::NoSuchKey,
+        StoreError::NoSuchVersion { .. } => S3ErrorCode::NoSuchVersion,
+        StoreError::IsDeleteMarker { .. } => S3ErrorCode::MethodNotAllowed,
+        StoreError::Condition { unmet: Unmet::Failed, .. } => S3ErrorCode::PreconditionFailed,
+        StoreError::Condition { unmet: Unmet::NoSuchKey, .. } => S3ErrorCode::NoSuchKey,
+        StoreError::Condition { unmet: Unmet::NotModified, .. } => S3ErrorCode::NotModified,
+        StoreError::Range { .. } => S3ErrorCode::InvalidRange,
+        StoreError::IllegalName(IllegalName::Bucket) => S3ErrorCode::InvalidBucketName,
+        StoreError::IllegalName(IllegalName::TooLong) => S3ErrorCode::KeyTooLongError,
+        StoreError::IllegalName(_) => S3ErrorCode::InvalidArgument,
+        StoreError::NoSuchUpload(_) => S3ErrorCode::NoSuchUpload,
+        StoreError::InvalidPart(_) => S3ErrorCode::InvalidPart,
+        StoreError::InvalidPartOrder => S3ErrorCode::InvalidPartOrder,
+        StoreError::PartTooSmall { .. } => S3ErrorCode::EntityTooSmall,
+        StoreError::InvalidRequest(_) => S3ErrorCode::InvalidRequest,
+        StoreError::BadDigest | StoreError::BadChecksum(_) => S3ErrorCode::BadDigest,
+        StoreError::IncompleteBody(body) if is_other_body(body) => {
+            S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into())
+        }
+        StoreError::IncompleteBody(_) => S3ErrorCode::IncompleteBody,
+        StoreError::Lock(_) | StoreError::NoQuorum { .. } => S3ErrorCode::SlowDown,
+        StoreError::Unreadable { .. } | StoreError::Unknown { .. } => S3ErrorCode::InternalError,
+    }
+}
+
+/// Whether s3s found another body than the one that was signed.
+fn is_other_body(body: &BodyError) -> bool {
+    body.0.contains("Sha256Mismatch")
 }
 
 /// Says that the latest or named version is a delete marker.
@@ -129,8 +102,6 @@ fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 mod tests {
     use super::*;
     use crate::disk::drive::Effect;
-    use crate::protocol::control::Defect;
-    use crate::protocol::rules::Sound;
     use crate::value::ObjectKey;
 
     fn key() -> ObjectKey {
@@ -143,30 +114,27 @@ mod tests {
         let quorum = StoreError::NoQuorum { what: "take it", able: 1, needed: 3, why: None };
         for error in [unknown.clone(), quorum, StoreError::BadDigest, StoreError::NoSuchKey(key())]
         {
-            let answered = s3_error(&error, &Sound).status_code().expect("a status");
+            let answered = s3_error(&error).status_code().expect("a status");
             let code = answered.as_u16();
             match error.effect() {
                 Effect::Unknown => assert_eq!(code, 500, "{error}"),
                 Effect::None => assert!(code == 503 || code < 500, "{error}: {code}"),
             }
         }
-        let bent = crate::node::defects::rules(&[Defect::RefusesTheUnknown]);
-        let answered = s3_error(&unknown, &*bent).status_code().expect("a status");
-        assert!(answered.is_client_error(), "the planted defect calls it a refusal");
     }
 
     #[test]
     fn a_delete_marker_is_told_from_a_key_that_never_was() {
         let marker = VersionId([7; 16]);
         let deleted = StoreError::Deleted { target: key(), marker, modtime_ns: 0 };
-        let error = s3_error(&deleted, &Sound);
+        let error = s3_error(&deleted);
         assert_eq!(error.status_code(), Some(StatusCode::NOT_FOUND));
         let headers = error.headers().expect("headers");
         assert_eq!(headers["x-amz-delete-marker"], "true");
         assert_eq!(headers["x-amz-version-id"], marker.to_string().as_str());
         let named =
             StoreError::IsDeleteMarker { target: key(), version: VersionId::NULL, modtime_ns: 0 };
-        let error = s3_error(&named, &Sound);
+        let error = s3_error(&named);
         assert_eq!(error.status_code(), Some(StatusCode::METHOD_NOT_ALLOWED));
         assert_eq!(error.headers().expect("headers")["x-amz-version-id"], "null");
     }

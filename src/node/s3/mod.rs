@@ -22,18 +22,16 @@ use s3s::S3Result;
 use s3s::dto::*;
 
 use crate::node::store::Store;
-use crate::protocol::rules::SharedRules;
 
 /// S3 as one node serves it.
 pub struct Gateway {
     store: Arc<Store>,
-    rules: SharedRules,
 }
 
 impl Gateway {
-    /// Serves `store`; `rules` say how an unknown outcome is answered.
-    pub fn new(store: Arc<Store>, rules: SharedRules) -> Self {
-        Self { store, rules }
+    /// Serves `store`.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store }
     }
 }
 
