@@ -17,6 +17,7 @@ use super::api::ExpectedChecksum;
 use super::api::StoreError;
 use super::api::WantedChecksum;
 use super::calls::Answer;
+use super::calls::Asked;
 use super::calls::GRACE;
 use super::calls::first_error;
 use super::calls::gather;
@@ -77,7 +78,13 @@ struct Guard {
     set: usize,
     staging: Staging,
     drives: Vec<usize>,
+    /// What is under way, and what was not waited for any more.
+    in_flight: Option<JoinHandle<Sent>>,
+    late: Vec<Asked>,
 }
+
+/// Answers that were waited for, and the others.
+type Sent = (Vec<Answer>, Asked);
 
 impl Received {
     /// Shards on these drives, if any are left, are still to be thrown away.
@@ -94,7 +101,18 @@ impl Drop for Guard {
         }
         let (store, set, staging) = (Arc::clone(&self.store), self.set, self.staging);
         let drives = std::mem::take(&mut self.drives);
+        let (in_flight, mut late) = (self.in_flight.take(), std::mem::take(&mut self.late));
         runtime.spawn(async move {
+            // What arrives after the rest was thrown away would stay.
+            if let Some(Ok((_, asked))) = match in_flight {
+                Some(task) => Some(task.await),
+                None => None,
+            } {
+                late.push(asked);
+            }
+            for asked in &mut late {
+                gather(asked, GRACE, |_| false).await;
+            }
             let discard = drives.into_iter().map(|slot| (slot, DriveRequest::Discard { staging }));
             store.ask(set, discard).await;
         });
@@ -303,7 +321,6 @@ struct Stager {
     shards: Vec<usize>,
     live: Vec<usize>,
     needed: usize,
-    in_flight: Option<JoinHandle<Vec<Answer>>>,
 }
 
 impl Stager {
@@ -319,6 +336,8 @@ impl Stager {
             set: plan.set,
             staging: plan.staging,
             drives: Vec::new(),
+            in_flight: None,
+            late: Vec::new(),
         };
         let shards = plan.distribution.iter().map(|shard| usize::from(*shard) - 1).collect();
         Ok(Self {
@@ -329,14 +348,17 @@ impl Stager {
             shards,
             live,
             needed,
-            in_flight: None,
         })
     }
 
     /// Sends one frame to each drive, after the one before has arrived.
     async fn append(&mut self, offset: u64, mut frames: Vec<Vec<u8>>) -> Result<(), StoreError> {
         self.wait().await?;
-        self.guard.drives.clone_from(&self.live);
+        for slot in &self.live {
+            if !self.guard.drives.contains(slot) {
+                self.guard.drives.push(*slot);
+            }
+        }
         let (staging, part) = (self.guard.staging, self.part);
         let requests: Vec<_> = self
             .live
@@ -353,18 +375,22 @@ impl Stager {
     fn ask(&mut self, requests: Vec<(usize, DriveRequest)>) {
         let mut asked = self.guard.store.start(self.guard.set, requests);
         let needed = self.needed;
-        self.in_flight = Some(tokio::spawn(async move {
-            gather(&mut asked, GRACE, |answers| {
+        self.guard.in_flight = Some(tokio::spawn(async move {
+            let answers = gather(&mut asked, GRACE, |answers| {
                 answers.iter().filter(|(_, answer)| answer.is_ok()).count() >= needed
             })
-            .await
+            .await;
+            (answers, asked)
         }));
     }
 
     /// Waits for what is under way; who failed or lags is out.
     async fn wait(&mut self) -> Result<(), StoreError> {
-        let Some(task) = self.in_flight.take() else { return Ok(()) };
-        let answers = task.await.expect("asking drives does not panic");
+        let Some(task) = self.guard.in_flight.take() else { return Ok(()) };
+        let (answers, late) = task.await.expect("asking drives does not panic");
+        if !late.is_empty() {
+            self.guard.late.push(late);
+        }
         let took =
             |slot: &usize| answers.iter().any(|(other, answer)| other == slot && answer.is_ok());
         self.live.retain(took);

@@ -78,8 +78,7 @@ pub(in crate::node::store) async fn open(
         let contents = whole(&mut reader).await;
         note_trouble(&reader).await;
         drop(lock);
-        let contents = contents?.slice(start as usize..(start + length) as usize);
-        return Ok(stream::once(async move { Ok(contents) }).boxed());
+        return Ok(slice(&contents?, span));
     }
     let sizes: Vec<_> = reader.object().parts.iter().map(|part| part.size).collect();
     let pieces: VecDeque<_> = pieces(&sizes, start, length).into();
@@ -104,6 +103,18 @@ pub(in crate::node::store) async fn open(
         Some((next, receiver))
     });
     Ok(stream::once(async move { Ok(first) }).chain(rest).boxed())
+}
+
+/// A span of contents that are there.
+pub(in crate::node::store) fn slice(
+    contents: &Bytes,
+    (start, length): (u64, u64),
+) -> ContentStream {
+    if length == 0 {
+        return stream::empty().boxed();
+    }
+    let contents = contents.slice(start as usize..(start + length) as usize);
+    stream::once(async move { Ok(contents) }).boxed()
 }
 
 /// The whole of a small object, held against its MD5s; when they do not match, without each drive in turn.

@@ -112,6 +112,16 @@ impl Reader {
             object.get_or_insert_with(|| body.clone());
         }
         let object = object.ok_or_else(|| unreadable("no drive has a usable copy"))?;
+        if !object.is_inline() {
+            // A data directory belongs to one version for good, so that a drive that was not asked, or whose
+            // metadata is unreadable, may still help out.
+            for (slot, shard) in object.distribution.iter().enumerate() {
+                if slot < copies.copies.len() && !sources.iter().any(|it| it.slot == slot) {
+                    let shard = usize::from(*shard) - 1;
+                    sources.push(Source { slot, shard, inline: None, trouble: 1 });
+                }
+            }
+        }
         if object.is_remote() || object.is_encoded() {
             return Err(unreadable("its contents are compressed, encrypted or elsewhere"));
         }

@@ -292,7 +292,12 @@ impl Bench {
             locks: Arc::new(TableLocks(Arc::clone(&table))),
             rules,
             passing: Arc::new(Unarmed),
-            limits: Limits { lock_wait_ms: 5_000, ..Limits::default() },
+            limits: Limits {
+                lock_wait_ms: 5_000,
+                heal_period_ms: 20,
+                heal_grace_s: 0,
+                ..Limits::default()
+            },
         });
         Self { folder, clients, table, store }
     }
@@ -384,6 +389,30 @@ impl Bench {
         }
         names.sort();
         names
+    }
+
+    /// Works off what is unfinished, and heals everything.
+    pub async fn heal(&self) {
+        self.all_good();
+        let healer = tokio::spawn(Arc::clone(&self.store).run());
+        for _ in 0..500 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let status = self.store.status();
+            if status.queued == 0 && status.last_cycle_ended_ns > 0 {
+                break;
+            }
+        }
+        let id = self.store.heal(HealRequest { deep: true, ..HealRequest::default() });
+        for _ in 0..500 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if self.store.heal_progress(id).is_some_and(|progress| !progress.running) {
+                break;
+            }
+        }
+        healer.abort();
+        self.quiet().await;
+        let progress = self.store.heal_progress(id).unwrap();
+        assert!(!progress.running && progress.unhealed == 0, "{progress:?}");
     }
 
     /// Ends the drives' use: nothing is left behind in staging areas, and the independent auditor finds nothing

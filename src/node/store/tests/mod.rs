@@ -5,4 +5,5 @@ mod buckets;
 mod faults;
 mod listing;
 mod objects;
+mod rot;
 mod uploads;
