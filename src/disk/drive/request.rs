@@ -137,6 +137,11 @@ pub enum DriveRequest {
         /// The folder.
         staging: Staging,
     },
+    /// Throws away all staged folders whose ids begin with these 64 bits.
+    DiscardOf {
+        /// The bits, big-endian.
+        tag: u64,
+    },
     /// Publishes one version of a key; answered by [`DriveReply::Committed`].
     Commit(Box<Commit>),
     /// Takes one version out of a key; answered by [`DriveReply::Removed`].

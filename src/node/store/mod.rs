@@ -21,6 +21,7 @@ mod read;
 mod rebuild;
 mod settle;
 mod stage;
+mod stagings;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ pub struct Store {
     counters: counters::Counters,
     /// The codes of the geometries that were met.
     codecs: Mutex<BTreeMap<(usize, usize), Arc<Erasure>>>,
+    stagings: stagings::Stagings,
     /// What healing remembers.
     heal: heal::State,
 }
@@ -52,6 +54,7 @@ impl Store {
             parts,
             counters: counters::Counters::default(),
             codecs: Mutex::default(),
+            stagings: stagings::Stagings::default(),
             heal: heal::State::default(),
         })
     }

@@ -70,7 +70,7 @@ pub(super) async fn put(
     let (data, parity) = store.geometry(metadata.reduced_redundancy);
     let distribution = layout::distribution(&target.bucket, &target.key, data + parity);
     let mut object = blank_object(data, parity, distribution.clone());
-    let staging = Staging { id: Uuid::new_v4(), data_dir: object.data_dir };
+    let staging = store.new_staging(object.data_dir).await;
     let plan = Plan {
         set,
         target: target.clone(),

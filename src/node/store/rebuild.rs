@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::Store;
 use super::api::StoreError;
 use super::calls::Answer;
@@ -95,7 +93,7 @@ pub(super) async fn rebuild(
         return Ok(commit(store, lock, copies, each.collect()).await);
     }
 
-    let staging = Staging { id: Uuid::new_v4(), data_dir: object.data_dir };
+    let staging = store.new_staging(object.data_dir).await;
     let mut failed = Vec::<Answer>::new();
     let shards: Vec<_> = versions.iter().map(|(slot, shard, _)| (*slot, *shard)).collect();
     let (set, target, kind) = (copies.set, &copies.target, CommitKind::Heal);
@@ -116,9 +114,9 @@ pub(super) async fn rebuild(
         Ok(answers) => answers.iter().any(|(other, _)| *other == slot),
         Err(_) => false,
     };
-    let left = versions.iter().filter(|(slot, ..)| !done(*slot));
-    let discards = left.map(|(slot, ..)| (*slot, DriveRequest::Discard { staging }));
-    store.ask(copies.set, discards.collect::<Vec<_>>()).await;
+    let left: Vec<_> =
+        versions.iter().map(|(slot, ..)| *slot).filter(|slot| !done(*slot)).collect();
+    store.discard(copies.set, left, staging).await;
     let mut answers = answers?;
     answers.extend(failed);
     Ok(answers)

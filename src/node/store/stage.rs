@@ -113,8 +113,7 @@ impl Drop for Guard {
             for asked in &mut late {
                 gather(asked, GRACE, |_| false).await;
             }
-            let discard = drives.into_iter().map(|slot| (slot, DriveRequest::Discard { staging }));
-            store.ask(set, discard).await;
+            store.discard(set, drives, staging).await;
         });
     }
 }

@@ -169,6 +169,7 @@ impl Drive for LocalDrive {
                 self.seal(staging, &target, kind).map(done)
             }
             DriveRequest::Discard { staging } => self.discard(staging).map(done),
+            DriveRequest::DiscardOf { tag } => self.discard_of(tag).map(done),
             DriveRequest::Commit(commit) => self.commit(*commit).map(DriveReply::Committed),
             DriveRequest::Remove(remove) => self.remove(&remove).map(DriveReply::Removed),
             DriveRequest::Undo(undo) => self.undo(&undo).map(done),

@@ -68,6 +68,20 @@ impl LocalDrive {
     }
 }
 
+impl LocalDrive {
+    /// Throws away everything that one process staged.
+    pub(super) fn discard_of(&self, tag: u64) -> Result<(), DriveError> {
+        self.guard_writes()?;
+        for entry in self.list_or_nothing(layout::TMP)? {
+            let id = layout::parse_data_dir(&entry.name);
+            if id.is_some_and(|id| id.as_u64_pair().0 == tag) {
+                self.remove_tree(&format!("{}/{}", layout::TMP, entry.name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The folder of one request's staging.
 pub(super) fn staged(id: Uuid) -> String {
     format!("{}/{}", layout::TMP, id.hyphenated())

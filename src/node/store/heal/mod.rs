@@ -160,7 +160,7 @@ pub(super) fn status(store: &Store) -> StoreStatus {
     let (heal, counts) = (&store.heal, store.counters.now());
     let suspects = heal.suspects().len() as u64;
     StoreStatus {
-        queued: count(&heal.queued) + suspects,
+        queued: count(&heal.queued) + suspects + store.stagings.waiting(),
         healing: count(&heal.busy) > 0,
         last_cycle_ended_ns: heal.last_cycle_ended_ns.load(Ordering::Relaxed),
         healed: counts.healed,

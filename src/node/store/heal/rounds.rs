@@ -15,6 +15,7 @@ use crate::disk::drive::DriveRequest;
 use crate::node::store::Store;
 use crate::node::store::api::HealRequest;
 use crate::node::store::calls::now_ns;
+use crate::node::store::stagings;
 
 /// How often a drive says durably that it is here.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -53,6 +54,7 @@ pub(in crate::node::store) async fn run(store: Arc<Store>) {
         }
         {
             let _busy = Busy::new(&store.heal.busy);
+            stagings::retry(&store).await;
             queue::work_off(&store, &mut tried).await;
             let suspects = std::mem::take(&mut *store.heal.suspects());
             for (set, work) in suspects {

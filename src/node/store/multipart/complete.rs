@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crc_fast::CrcAlgorithm;
 use md5::Digest as _;
 use md5::Md5;
-use uuid::Uuid;
 
 use super::CHECKSUM_ALGORITHM;
 use super::CHECKSUM_TYPE;
@@ -17,7 +16,6 @@ use super::parts::parts_of;
 use super::remove;
 use crate::disk::drive::CommitKind;
 use crate::disk::drive::DriveRequest;
-use crate::disk::drive::Staging;
 use crate::disk::format::checksum::Algorithm;
 use crate::disk::format::checksum::Hasher;
 use crate::disk::format::checksum::Record;
@@ -257,7 +255,7 @@ async fn bring_part(
     }];
     object.size = part.meta.size;
     let mut reader = Reader::over(store, upload.set, &upload.key, object, &part.holders)?;
-    let staging = Staging { id: Uuid::new_v4(), data_dir: upload.object.data_dir };
+    let staging = store.new_staging(upload.object.data_dir).await;
     let shard_of = |slot: usize| usize::from(upload.object.distribution[slot]) - 1;
     let to: Vec<_> = lacking.iter().map(|slot| (*slot, shard_of(*slot))).collect();
     let mut failed = Vec::new();
@@ -282,8 +280,8 @@ async fn bring_part(
         }));
         took.extend(rebuild::successes(&store.ask(upload.set, [(*slot, request)]).await));
     }
-    let left = lacking.iter().filter(|slot| !took.contains(slot));
-    store.ask(upload.set, left.map(|slot| (*slot, DriveRequest::Discard { staging }))).await;
+    let left: Vec<_> = lacking.iter().filter(|slot| !took.contains(slot)).copied().collect();
+    store.discard(upload.set, left, staging).await;
     part.holders.extend(took);
     Ok(())
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures::StreamExt as _;
-use uuid::Uuid;
 
 use super::Upload;
 use super::open;
@@ -130,7 +129,7 @@ pub(in crate::node::store) async fn put_part(
         checksums.push(WantedChecksum { algorithm, expected: ExpectedChecksum::Any });
     }
     let object = &upload.object;
-    let staging = Staging { id: Uuid::new_v4(), data_dir: object.data_dir };
+    let staging = store.new_staging(object.data_dir).await;
     let plan = Plan {
         set: upload.set,
         target: upload.key.clone(),

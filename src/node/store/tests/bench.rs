@@ -204,6 +204,35 @@ pub struct Bench {
     pub clients: Vec<Arc<Client>>,
     pub table: Arc<Table>,
     pub store: Arc<Store>,
+    format: FormatJson,
+}
+
+/// A store over all drives, as another process would open it.
+fn over(
+    clients: &[Arc<Client>],
+    format: &FormatJson,
+    n: usize,
+    table: &Arc<Table>,
+    rules: SharedRules,
+) -> Arc<Store> {
+    let drives: Vec<Arc<dyn DriveClient>> =
+        clients.iter().map(|it| Arc::<Client>::clone(it) as Arc<dyn DriveClient>).collect();
+    let sets = clients.len() / n;
+    Store::new(StoreParts {
+        sets: drives.chunks(n).map(<[_]>::to_vec).collect(),
+        local: (0..sets).flat_map(|set| (0..n).map(move |slot| (set, slot))).collect(),
+        format: format.clone(),
+        parity: quorum::default_parity(n),
+        locks: Arc::new(TableLocks(Arc::clone(table))),
+        rules,
+        passing: Arc::new(Unarmed),
+        limits: Limits {
+            lock_wait_ms: 5_000,
+            heal_period_ms: 20,
+            heal_grace_s: 0,
+            ..Limits::default()
+        },
+    })
 }
 
 pub fn key(bucket: &str, key: &str) -> ObjectKey {
@@ -282,24 +311,8 @@ impl Bench {
             let mood = Mutex::new(Mood::Good);
             clients.push(Arc::new(Client { drive: Arc::new(drive), mood }));
         }
-        let drives: Vec<Arc<dyn DriveClient>> =
-            clients.iter().map(|it| Arc::<Client>::clone(it) as Arc<dyn DriveClient>).collect();
-        let store = Store::new(StoreParts {
-            sets: drives.chunks(n).map(<[_]>::to_vec).collect(),
-            local: (0..sets).flat_map(|set| (0..n).map(move |slot| (set, slot))).collect(),
-            format,
-            parity: quorum::default_parity(n),
-            locks: Arc::new(TableLocks(Arc::clone(&table))),
-            rules,
-            passing: Arc::new(Unarmed),
-            limits: Limits {
-                lock_wait_ms: 5_000,
-                heal_period_ms: 20,
-                heal_grace_s: 0,
-                ..Limits::default()
-            },
-        });
-        Self { folder, clients, table, store }
+        let store = over(&clients, &format, n, &table, rules);
+        Self { folder, clients, table, store, format }
     }
 
     /// One set of `n` drives, with the bucket `bkt` in this state.
@@ -311,6 +324,13 @@ impl Bench {
         }
         bench.quiet().await;
         bench
+    }
+
+    /// Another process takes over: nothing is known of what this one had under way.
+    pub fn take_over(&mut self) {
+        let n = self.format.xl.sets[0].len();
+        self.table.lapse();
+        self.store = over(&self.clients, &self.format, n, &self.table, Arc::new(Sound));
     }
 
     pub fn root(&self, drive: usize) -> PathBuf {

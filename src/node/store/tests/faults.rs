@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use futures::StreamExt as _;
+
 use super::bench::*;
 use crate::disk::drive::Effect;
 use crate::node::store::api::*;
@@ -297,6 +299,39 @@ async fn readers_beside_writers_see_whole_writes_in_order() {
     writer.await.unwrap();
     assert!(broken_off < 5, "{broken_off} reads broke off");
     assert!(bench.get("k").await.unwrap() == write(40));
+}
+
+/// Goal: what a process had staged when it died is thrown away by the next one, on every drive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dead_process_staged_is_thrown_away() {
+    let mut bench = Bench::new(4, BucketState::Unversioned).await;
+    for round in 0..2 {
+        let chunks = futures::stream::iter([Ok(contents(2_500_000, 1).into())]);
+        let endless = chunks.chain(futures::stream::pending()).boxed();
+        let store = Arc::clone(&bench.store);
+        let put = tokio::spawn(async move {
+            let request = PutRequest { size: None, ..put_request(key("bkt", "k"), 0) };
+            store.put(request, endless).await
+        });
+        let staged = |bench: &Bench| {
+            let entries = std::fs::read_dir(bench.root(3).join(".rustfs.sys/tmp")).unwrap();
+            entries.filter(|entry| entry.as_ref().unwrap().file_name() != ".trash").count()
+        };
+        for _ in 0..500 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if staged(&bench) > 0 {
+                break;
+            }
+        }
+        assert_eq!(staged(&bench), 1, "{round}");
+        bench.set_mood(0..4, Mood::Failing);
+        put.abort();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        bench.all_good();
+        bench.take_over();
+    }
+    bench.heal().await;
+    bench.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
