@@ -29,7 +29,6 @@ use crate::harness::scenario::plan;
 use crate::harness::scenario::plan::Overrides;
 use crate::harness::scenario::plan::Plan;
 use crate::harness::scenario::plan::Rung;
-use crate::protocol::config::Durability;
 use crate::value::Seed;
 
 /// Arguments of `run`.
@@ -95,12 +94,10 @@ fn prepare(arguments: &RunArgs) -> Result<RunOptions, Refused> {
     let suite = arguments.suite.as_deref().map(str::parse::<Suite>).transpose().map_err(usage)?;
     let partition = arguments.partition.as_deref().map(selection::partition).transpose();
     let partition = partition.map_err(usage)?;
-    let overrides = Overrides {
-        durability: word::<Durability>(arguments.durability.as_deref()).map_err(usage)?,
-        rung: word::<Rung>(arguments.rung.as_deref()).map_err(usage)?,
-    };
-    let allowed = arguments.allow_lacking.iter().map(|rung| word::<Rung>(Some(rung.as_str())));
-    let allowed: Vec<Option<Rung>> = allowed.collect::<Result<_, _>>().map_err(usage)?;
+    let overrides = Overrides::read(arguments.durability.as_deref(), arguments.rung.as_deref());
+    let overrides = overrides.map_err(usage)?;
+    let allowed = arguments.allow_lacking.iter().map(|rung| rung.parse::<Rung>());
+    let allowed: Vec<Rung> = allowed.collect::<Result<_, _>>().map_err(usage)?;
     if arguments.jobs == 0 || arguments.repeat == 0 {
         return Err(usage("--jobs and --repeat are at least 1".to_owned()));
     }
@@ -127,19 +124,10 @@ fn prepare(arguments: &RunArgs) -> Result<RunOptions, Refused> {
         jobs: arguments.jobs,
         fail_fast: arguments.fail_fast,
         keep: arguments.keep,
-        may_lack: allowed.into_iter().flatten().collect(),
+        may_lack: allowed,
         report_dir: arguments.report_dir.clone(),
         program: program()?,
     })
-}
-
-/// A word of a scenario, read as scenarios are.
-fn word<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Result<Option<T>, String> {
-    let Some(text) = text else {
-        return Ok(None);
-    };
-    let value = serde_json::Value::String(text.to_owned());
-    serde_json::from_value(value).map(Some).map_err(|error| error.to_string())
 }
 
 /// A seed that a person can type.

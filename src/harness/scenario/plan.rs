@@ -113,6 +113,32 @@ pub struct Overrides {
     pub rung: Option<Rung>,
 }
 
+impl Overrides {
+    /// What the command line says, in the words of scenarios.
+    ///
+    /// # Errors
+    /// A word that does not exist.
+    pub fn read(durability: Option<&str>, rung: Option<&str>) -> Result<Self, String> {
+        let durability = durability.map(word).transpose()?;
+        let rung = rung.map(word).transpose()?;
+        Ok(Self { durability, rung })
+    }
+}
+
+impl std::str::FromStr for Rung {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        word(text)
+    }
+}
+
+/// Reads a word as scenarios are read.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let value = serde_json::Value::String(text.to_owned());
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
 /// Why a case will not be run, although every word of it makes sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
