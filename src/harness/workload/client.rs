@@ -316,10 +316,10 @@ fn request(operation: &Operation, body: Bytes, parts: &[PartTag]) -> Request {
             Request { headers: conditional(condition), body, ..plain(Method::PUT, &key) }
         }
         Action::Copy { source, version, .. } => {
-            let (bucket, key) =
+            let (from_bucket, from_key) =
                 (sigv4::encode(&source.bucket, false), sigv4::encode(&source.key, true));
             let version = version.map(|version| format!("?versionId={version}"));
-            let source = format!("/{bucket}/{key}{}", version.unwrap_or_default());
+            let source = format!("/{from_bucket}/{from_key}{}", version.unwrap_or_default());
             Request {
                 headers: vec![("x-amz-copy-source".to_owned(), source)],
                 ..plain(Method::PUT, &key)
