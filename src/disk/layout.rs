@@ -37,6 +37,8 @@ pub const TMP_OLD: &str = ".rustfs.sys/tmp-old";
 pub const MULTIPART: &str = ".rustfs.sys/multipart";
 /// Configuration of buckets, and other records of the system.
 pub const BUCKETS: &str = ".rustfs.sys/buckets";
+/// Journals of healers: what they have still to do, and what they remember of drives. No keys.
+pub const HEAL: &str = ".rustfs.sys/buckets/.heal";
 /// Configuration of the deployment.
 pub const CONFIG: &str = ".rustfs.sys/config";
 /// What a healer has moved aside, until its grace has ended.

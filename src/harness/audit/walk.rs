@@ -139,7 +139,10 @@ impl Tree {
                 };
                 if facts.is_dir() {
                     has_dirs = true;
-                    open.push(join(&path, &name));
+                    // A healer's journals are its own business and hold no keys.
+                    if join(&folder, &name) != layout::HEAL {
+                        open.push(join(&path, &name));
+                    }
                 } else if name == layout::META_FILE && facts.is_file() && !path.is_empty() {
                     dir.has_meta = true;
                     dir.state.push(FileState::of(name, &facts));
