@@ -15,6 +15,8 @@ use crate::harness::workload::history::Outcome;
 use crate::harness::workload::record::History;
 use crate::harness::workload::record::NEVER;
 use crate::harness::workload::record::Op;
+use crate::value::ObjectKey;
+use crate::value::VersionId;
 
 /// Every counter of a run.
 pub fn count(history: &History, census: Option<&Census>) -> BTreeMap<Counter, u64> {
@@ -53,11 +55,11 @@ fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
             struck.map(|event| event.what.fault).collect::<BTreeSet<_>>().len() as u64
         }
         Counter::MountsChanged => {
-            // `vm_restart` names in its healed event the drives whose identity it saw change.
-            let healed = history.faults.iter().filter(|event| {
-                event.what.phase == FaultPhase::Healed && event.what.name == "vm_restart"
+            // `vm_restart` names the drives of which it saw the identity change, and only those.
+            let struck = history.faults.iter().filter(|event| {
+                event.what.phase == FaultPhase::Injected && event.what.name == "vm_restart"
             });
-            healed.map(|event| event.what.drives.len() as u64).sum()
+            struck.map(|event| event.what.drives.len() as u64).sum()
         }
         Counter::NodesRestarted => restarts(history),
         Counter::OperationsUnderFault => {
@@ -119,16 +121,38 @@ pub fn bands(history: &History) -> Vec<(u64, u64)> {
     bands
 }
 
-/// Versions that a census on the way found damaged and that are whole in the last one.
+/// Versions that were damaged for certain and are whole in the last census: those that a census on the
+/// way found damaged, or those that were acknowledged before a blank drive took a member's place.
 fn healed(history: &History, census: Option<&Census>) -> u64 {
     let Some(census) = census else {
         return 0;
     };
     let versions = census.keys.iter().flat_map(|key| &key.versions);
     let left = versions.filter(|version| version.class != VersionClass::Full).count() as u64;
-    let worst = history.notes.iter().filter_map(|note| match &note.what {
+    let seen = history.notes.iter().filter_map(|note| match &note.what {
         Note::Damage { versions, .. } => Some(*versions),
         _ => None,
     });
-    worst.max().unwrap_or(0).saturating_sub(left)
+    let seen = seen.max().unwrap_or(0).saturating_sub(left);
+    let replaced = history.faults.iter().filter(|event| {
+        event.what.phase == FaultPhase::Injected && event.what.name == "replace_drive"
+    });
+    let replaced = replaced.map(|event| event.seq).max();
+    seen.max(replaced.map_or(0, |seq| whole_and_older(history, census, seq)))
+}
+
+/// Versions with an id that were acknowledged before `seq` and that the census finds whole.
+fn whole_and_older(history: &History, census: &Census, seq: u64) -> u64 {
+    let older: BTreeSet<(&ObjectKey, VersionId)> = history
+        .ops
+        .iter()
+        .filter(|op| op.is_write() && op.is_acknowledged() && op.ended < seq)
+        .filter_map(|op| Some((&op.asked.target, op.answer.as_ref()?.version?)))
+        .filter(|(_, version)| !version.is_null())
+        .collect();
+    let whole = census.keys.iter().flat_map(|key| {
+        let full = key.versions.iter().filter(|version| version.class == VersionClass::Full);
+        full.map(|version| (&key.target, version.version))
+    });
+    whole.filter(|version| older.contains(version)).count() as u64
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Mutex;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::life::Trouble;
 use crate::harness::fault::Armed;
 use crate::harness::fault::Injector;
 use crate::harness::scenario::fault::Fault;
@@ -25,7 +27,7 @@ enum Job {
 pub struct Background {
     injector: Arc<Injector>,
     jobs: mpsc::UnboundedSender<Job>,
-    task: JoinHandle<()>,
+    task: Mutex<JoinHandle<()>>,
 }
 
 impl Background {
@@ -48,41 +50,52 @@ impl Background {
                 }
             }
         });
-        Self { injector, jobs, task }
+        Self { injector, jobs, task: Mutex::new(task) }
     }
 
     /// Strikes `fault` now, or arms it for the steps that follow.
     ///
     /// # Errors
     /// The harness failed; a fault that could not be brought about is told in the history.
-    pub async fn inject(&self, fault: &Fault) -> Result<(), TestbedError> {
+    pub async fn inject(&self, fault: &Fault) -> Result<(), Trouble> {
         let armed = self.injector.prepare(fault);
         if strikes_under_load(fault) {
-            // The task lives as long as `self`.
-            let _ = self.jobs.send(Job::Strike(armed));
-            return Ok(());
+            return match self.jobs.send(Job::Strike(armed)) {
+                Ok(()) => Ok(()),
+                Err(_) => self.gone().await,
+            };
         }
         // Faults strike in the order of the scenario, whether armed or not.
         self.drained().await?;
-        self.injector.strike(armed, TRIGGER_PATIENCE).await.map(drop)
+        self.injector.strike(armed, TRIGGER_PATIENCE).await?;
+        Ok(())
     }
 
     /// Waits until every armed fault has struck, or has been told not to have been reached.
     ///
     /// # Errors
     /// The harness failed at one of them.
-    pub async fn drained(&self) -> Result<(), TestbedError> {
+    pub async fn drained(&self) -> Result<(), Trouble> {
         let (answer, answered) = oneshot::channel();
         if self.jobs.send(Job::Tell(answer)).is_err() {
-            return Ok(());
+            return self.gone().await;
         }
-        answered.await.unwrap_or(Ok(()))
+        match answered.await {
+            Ok(told) => Ok(told?),
+            Err(_) => self.gone().await,
+        }
+    }
+
+    /// Why the task is gone while somebody still needs it: it panicked.
+    async fn gone(&self) -> Result<(), Trouble> {
+        (&mut *self.task.lock().await).await?;
+        Ok(())
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.task.abort();
+        self.task.get_mut().abort();
     }
 }
 

@@ -131,31 +131,46 @@ impl Link {
     pub(super) async fn open(&self, target: SocketAddr) -> Result<(), TestbedError> {
         let mut open = self.open.lock().await;
         assert!(open.is_none(), "the line to {target} is open already");
+        *open = Some(self.listen(target)?);
+        Ok(())
+    }
+
+    /// Listens, and passes on to `target`.
+    fn listen(&self, target: SocketAddr) -> Result<Open, TestbedError> {
         let listener = bound(self.address)
             .and_then(|socket| socket.listen(BACKLOG))
             .map_err(TestbedError::io("listen on", self.address.to_string()))?;
         let (close, closed) = oneshot::channel();
         let task = tokio::spawn(serve(listener, target, Arc::clone(&self.line), closed));
-        *open = Some(Open { target, close, task });
-        Ok(())
+        Ok(Open { target, close, task })
     }
 
     /// Stops listening, ends every connection and throws away whatever is held; done when this returns.
     /// Answers where it passed on to.
     pub(super) async fn close(&self) -> Option<SocketAddr> {
         let open = self.open.lock().await.take()?;
-        // The task may have panicked; then there is nothing left to close.
-        let _ = open.close.send(());
-        let _ = open.task.await;
-        Some(open.target)
+        Some(open.end().await)
     }
 
     /// Ends every connection; new ones are accepted.
     pub(super) async fn reset(&self) -> Result<(), TestbedError> {
-        match self.close().await {
-            Some(target) => self.open(target).await,
-            None => Ok(()),
+        // Held throughout: a line that its node's death closes meanwhile must not be opened again.
+        let mut open = self.open.lock().await;
+        if let Some(before) = open.take() {
+            let target = before.end().await;
+            *open = Some(self.listen(target)?);
         }
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Stops listening and ends every connection; answers where it passed on to.
+    async fn end(self) -> SocketAddr {
+        // The task may have panicked; then there is nothing left to close.
+        let _ = self.close.send(());
+        let _ = self.task.await;
+        self.target
     }
 }
 
