@@ -32,6 +32,8 @@ use crate::harness::workload::recorder::Recorder;
 
 /// Bytes of contents that the final reads fetch from every node before they share them out.
 const FINAL_BYTES_MAX: u64 = 64 << 20;
+/// How long nodes are waited for after a fault before clients go on.
+const AFTER_FAULT_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a cluster may take to make the buckets.
 const PREPARE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -113,6 +115,7 @@ impl Life<'_> {
                 Step::Inject(fault) => {
                     self.waiting.on_ourselves(format!("{} to strike", fault.name()));
                     self.background.inject(fault).await?;
+                    self.recovered().await?;
                 }
                 Step::Heal(_) => {
                     self.waiting.on_ourselves("faults to be healed");
@@ -162,6 +165,20 @@ impl Life<'_> {
             nodes.map(|node| async move { (node, self.testbed.wait_ready(node, patience).await) });
         for (node, ready) in future::join_all(ready).await {
             owed(ready, || format!("node {node} to become ready"))?;
+        }
+        Ok(())
+    }
+
+    /// Gives nodes that a fault has restarted a while to become ready. Whether they can is up to the
+    /// fault: what they do not serve is seen by the clients.
+    async fn recovered(&self) -> Result<(), Trouble> {
+        let running = (0..self.plan.testbed.nodes).filter(|node| self.testbed.is_running(*node));
+        let ready = running.map(|node| self.testbed.wait_ready(node, AFTER_FAULT_PATIENCE));
+        for ready in future::join_all(ready).await {
+            match ready {
+                Ok(()) | Err(TestbedError::Late { .. } | TestbedError::NotRunning { .. }) => {}
+                result => owed(result, || "a node to go on after a fault".to_owned())?,
+            }
         }
         Ok(())
     }
