@@ -1,13 +1,10 @@
 //! What the trials share: a small testbed with nodes that are just enough of one, and its client.
 
 use std::env;
-use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firedrill::harness::fault::Injector;
@@ -41,18 +38,11 @@ pub struct Bed {
     _directory: TempDir,
 }
 
-/// A name that no other testbed of this machine has now.
-fn name() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let unique = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-    format!("test-{}-{}", NEXT.fetch_add(1, Ordering::SeqCst), &unique[..8])
-}
-
 /// What a testbed is given besides its plan. Nodes are this program.
 pub fn context(directory: &Path, events: &Arc<Mutex<Vec<Event>>>) -> RunContext {
     let events = Arc::clone(events);
     RunContext {
-        name: name(),
+        name: "test".to_owned(),
         directory: directory.to_owned(),
         program: env::current_exe().unwrap(),
         events: Arc::new(move |event| events.lock().unwrap().push(event)),

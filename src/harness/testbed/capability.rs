@@ -2,6 +2,7 @@
 //!
 //! Every probe undoes itself. `firedrill doctor` prints them; a run asks only for what it needs.
 
+use std::env;
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -306,9 +307,12 @@ pub(super) fn require_filesystem(filesystem: Filesystem) -> Result<(), TestbedEr
         Filesystem::Ext4 => ("mkfs.ext4", "e2fsprogs"),
         Filesystem::Xfs => ("mkfs.xfs", "xfsprogs"),
     };
-    has_tool(tool, "-V")
-        .map(drop)
-        .map_err(|what| TestbedError::Lacking { what, how: format!("{INSTALL} {package}") })
+    // Looked for and not started: this stands before every provisioning.
+    let folders = env::var_os("PATH").unwrap_or_default();
+    if env::split_paths(&folders).any(|folder| folder.join(tool).is_file()) {
+        return Ok(());
+    }
+    Err(TestbedError::Lacking { what: tool.to_owned(), how: format!("{INSTALL} {package}") })
 }
 
 #[cfg(test)]

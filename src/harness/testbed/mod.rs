@@ -80,7 +80,8 @@ pub type Sink = Arc<dyn Fn(Event) + Send + Sync>;
 /// What a testbed is given besides its plan.
 #[derive(Clone)]
 pub struct RunContext {
-    /// Names the testbed: unique among those alive on this machine, `[a-z0-9-]`.
+    /// Names the testbed, `[a-z0-9-]`. Provisioning adds what makes it unique on this machine: runs in
+    /// PID namespaces of their own cannot tell each other apart by number.
     pub name: String,
     /// The run directory; it exists. `ledger.jsonl` and `nodes/<n>.log` are written there.
     pub directory: PathBuf,
@@ -195,6 +196,8 @@ impl Testbed {
             });
         }
         capability::require_filesystem(plan.filesystem)?;
+        let name = format!("{}-{}", context.name, hex::encode(rand::random::<[u8; 4]>()));
+        let context = &RunContext { name, ..context.clone() };
         let (build_plan, build_context) = (plan.clone(), context.clone());
         let (ground, drives, spaces) =
             blocking(move || build_hardware(&build_plan, &build_context)).await?;
