@@ -2,6 +2,10 @@
 //!
 //! `FIREDRILL_REGENERATE=1 cargo test --test report` writes `fixtures/runs/` anew.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its ground has failed")]
+
+#[path = "report/conclusions.rs"]
+mod conclusions;
 #[path = "report/story.rs"]
 mod story;
 
@@ -287,7 +291,9 @@ fn nothing_of_this_machine_is_left_in_a_run_directory() {
         "host={1} secret={0} config={2}/node.yaml image={2}/run/0.img other=/var/lib/x/y\n",
         secrets[0], secrets[1], secrets[2]
     );
-    for name in ["nodes/0.log", "ledger.jsonl", "evidence/mounts.txt"] {
+    let ledger = format!("{{\"folder\":{{\"path\":\"{}/run\"}}}}\n\"torn_down\"\n", secrets[2]);
+    std::fs::write(run.path("ledger.jsonl"), ledger).unwrap();
+    for name in ["nodes/0.log", "nodes/1.log", "evidence/mounts.txt"] {
         std::fs::create_dir_all(run.path(name).parent().unwrap()).unwrap();
         std::fs::write(run.path(name), &log).unwrap();
     }

@@ -58,7 +58,7 @@ pub const SHOWN: &str = "<script>document.title='owned'</script>&|`x`\\u{1b}[31m
 /// The seed of both runs.
 pub const SEED: Seed = Seed(20_260_930);
 
-const PASS: &str = "
+pub const PASS: &str = "
 format: 1
 scenario: vm-restart-under-load
 claim: >
@@ -198,7 +198,7 @@ fn fault(
     })
 }
 
-fn planned(text: &str, family: &str, name: &str) -> Plan {
+pub fn planned(text: &str, family: &str, name: &str) -> Plan {
     let form: ScenarioForm = firedrill::yaml::parse("story.yaml", text).expect("the story parses");
     let case = Case { name: name.to_owned(), family: family.to_owned(), value: None, form };
     plan(&case, SEED, Overrides::default()).expect("the story fits")
@@ -378,7 +378,7 @@ fn canary_history(case: &str) -> String {
     story.lines(1_960)
 }
 
-fn census(plan: &Plan, lost: bool) -> Census {
+pub fn census(plan: &Plan, lost: bool) -> Census {
     let drive = |place: usize, name: &str| DriveCensus {
         name: name.to_owned(),
         place: Some((0, place)),
@@ -435,7 +435,7 @@ fn census(plan: &Plan, lost: bool) -> Census {
     }
 }
 
-fn held(invariant: &str, examined: u64) -> Judgement {
+pub fn held(invariant: &str, examined: u64) -> Judgement {
     let invariant = invariant.to_owned();
     Judgement { invariant, verdict: Verdict::Pass, examined, excused: 0, findings: Vec::new() }
 }

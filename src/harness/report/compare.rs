@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::class::ExitClass;
+use super::gather;
 use super::suite::SuiteReport;
 
 /// A case is slower when it takes this much longer than before, in percent...
@@ -135,7 +136,7 @@ pub fn merge(runs: &[SuiteReport]) -> Option<SuiteReport> {
         reasons: runs.iter().flat_map(|run| run.reasons.clone()).collect(),
         drawn: Vec::new(),
         cases: Vec::new(),
-        command: runs.iter().map(|run| run.command.as_str()).collect::<Vec<_>>().join(" && "),
+        command: gather::together(runs.iter().map(|run| run.command.as_str())),
         ..first.clone()
     };
     for run in runs {

@@ -38,6 +38,29 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
+/// The parts of a sentence of ours, with whether a part stood between backticks. A backtick without its
+/// fellow stays in the text.
+pub fn spans(text: &str) -> Vec<(bool, &str)> {
+    let mut spans = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.find('`') {
+        let Some(length) = rest[open + 1..].find('`') else {
+            break;
+        };
+        spans.push((false, &rest[..open]));
+        spans.push((true, &rest[open + 1..open + 1 + length]));
+        rest = &rest[open + length + 2..];
+    }
+    spans.push((false, rest));
+    spans
+}
+
+/// A sentence of ours as Markdown: what stands between backticks is code.
+pub fn markdown_prose(text: &str) -> String {
+    let part = |(is_code, part)| if is_code { markdown_code(part) } else { markdown(part) };
+    spans(text).into_iter().map(part).collect()
+}
+
 /// `text` for a paragraph or a table cell of Markdown, where it shows as it stands.
 pub fn markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);

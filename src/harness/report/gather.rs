@@ -81,7 +81,7 @@ fn alone(cases: &[RunDirectory], path: &Path, is_case: bool) -> Result<SuiteRepo
     Ok(SuiteReport {
         format: VERDICT_FORMAT,
         run: if is_case { first.about.case.clone() } else { name },
-        command: summaries.iter().map(|case| case.rerun.as_str()).collect::<Vec<_>>().join(" && "),
+        command: together(summaries.iter().map(|case| case.rerun.as_str())),
         seed: first.about.seed,
         began_at: first.began_at.clone(),
         took_ms: summaries.iter().map(|case| case.took_ms).sum(),
@@ -92,6 +92,17 @@ fn alone(cases: &[RunDirectory], path: &Path, is_case: bool) -> Result<SuiteRepo
         cases: summaries,
         version: first.version,
     })
+}
+
+/// Commands one after the other, each once.
+pub(super) fn together<'a>(commands: impl Iterator<Item = &'a str>) -> String {
+    let mut each: Vec<&str> = Vec::new();
+    for command in commands {
+        if !each.contains(&command) {
+            each.push(command);
+        }
+    }
+    each.join(" && ")
 }
 
 impl Finished {

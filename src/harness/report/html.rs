@@ -19,6 +19,7 @@ use super::case::Objective;
 use super::case::Outcomes;
 use super::compare::Comparison;
 use super::error::ReportError;
+use super::escape::spans;
 use super::escape::visible;
 use super::suite;
 use super::suite::CaseSummary;
@@ -250,22 +251,12 @@ fn render(page: &'static str, values: Value) -> Result<String, ReportError> {
     templates.get_template(page).and_then(|template| template.render(values)).map_err(error)
 }
 
-/// Text in which what stands between backticks is code. Everything in it is escaped.
+/// A sentence of ours, in which what stands between backticks is code. Everything in it is escaped.
 fn marked(text: &str) -> Value {
     let shown = visible(text);
-    let parts: Vec<&str> = shown.split('`').collect();
     let mut html = String::new();
-    for (place, part) in parts.iter().enumerate() {
-        // A backtick without its fellow stays what it is.
-        let is_code = place % 2 == 1 && place + 1 < parts.len();
-        let is_alone = place % 2 == 1 && place + 1 == parts.len();
-        html.push_str(if is_code {
-            "<code>"
-        } else if is_alone {
-            "`"
-        } else {
-            ""
-        });
+    for (is_code, part) in spans(&shown) {
+        html.push_str(if is_code { "<code>" } else { "" });
         for c in part.chars() {
             match c {
                 '&' => html.push_str("&amp;"),

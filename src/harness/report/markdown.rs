@@ -12,6 +12,7 @@ use super::compare::Comparison;
 use super::error::ReportError;
 use super::escape::markdown as plain;
 use super::escape::markdown_code as code;
+use super::escape::markdown_prose as prose;
 use super::suite;
 use super::suite::SuiteReport;
 use super::words;
@@ -38,7 +39,7 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
         plain(&report.about.claim)
     );
     if !report.about.defects.is_empty() {
-        let defects: Vec<_> = report.about.defects.iter().map(|defect| named(defect)).collect();
+        let defects: Vec<_> = report.about.defects.iter().map(named).collect();
         let _ = writeln!(text, "\n**Planted on purpose:** {}.", defects.join(", "));
     }
     if let Some(expected) = &report.expected {
@@ -49,7 +50,7 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
     if !report.reasons.is_empty() {
         text.push('\n');
         for reason in &report.reasons {
-            let _ = writeln!(text, "- {}", plain(reason));
+            let _ = writeln!(text, "- {}", prose(reason));
         }
     }
     figures(&mut text, report);
@@ -61,7 +62,7 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
     let _ = writeln!(text, "\n## Run it again\n\n{}", block(&report.rerun));
     text.push_str("\n## What was not tested\n\n");
     for limit in &report.not_tested {
-        let _ = writeln!(text, "- {}", plain(limit));
+        let _ = writeln!(text, "- {}", prose(limit));
     }
     if let Some(torn) = &report.torn {
         let _ = writeln!(text, "\n{}.", plain(torn));
@@ -224,7 +225,7 @@ pub(super) fn suite(run: &SuiteReport, against: Option<&Comparison>) -> String {
         overall.code()
     );
     for reason in &run.reasons {
-        let _ = writeln!(text, "\n- {}", plain(reason));
+        let _ = writeln!(text, "\n- {}", prose(reason));
     }
     if let Some(against) = against {
         comparison(&mut text, against);
@@ -251,7 +252,7 @@ pub(super) fn suite(run: &SuiteReport, against: Option<&Comparison>) -> String {
         let _ =
             writeln!(text, "\n### {} {}: {}\n", sign(case.word()), case.word(), code(&case.case));
         for line in case.reasons.iter().chain(&case.findings) {
-            let _ = writeln!(text, "- {}", plain(line));
+            let _ = writeln!(text, "- {}", prose(line));
         }
         let _ = writeln!(text, "\n{}", block(&case.rerun));
     }

@@ -17,6 +17,7 @@ use super::directory::RunDirectory;
 use super::directory::SuiteDirectory;
 use super::error::ReportError;
 use super::recorded;
+use crate::harness::testbed::ledger::LedgerEntry;
 
 /// Folders at the root of a machine whose paths are facts about the kernel, not about this machine.
 const KERNEL_FOLDERS: [&str; 3] = ["dev", "proc", "sys"];
@@ -255,6 +256,9 @@ impl Redactor {
                 let judged =
                     [directory::PLAN, directory::HISTORY, directory::CENSUS, directory::VERDICT];
                 let is_judged = judged.contains(&name.as_ref());
+                if name == directory::LEDGER && !is_torn_down(&path) {
+                    continue;
+                }
                 self.file(&path, if is_judged { Kind::Judged } else { Kind::Free })?;
             }
         }
@@ -264,7 +268,7 @@ impl Redactor {
 
 impl RunDirectory {
     /// Replaces everything that `redactor` knows in every file of the case. Only when nobody writes to
-    /// them any more.
+    /// them any more. The ledger of a testbed that still stands keeps its paths: `clean` needs them.
     ///
     /// # Errors
     /// [`ReportError::Io`]; each file is either as it was or redacted.
@@ -281,6 +285,12 @@ impl SuiteDirectory {
     pub fn redact(&self, redactor: &Redactor) -> Result<(), ReportError> {
         redactor.folder(self.root())
     }
+}
+
+/// Whether a ledger says that nothing of its testbed is left.
+fn is_torn_down(ledger: &Path) -> bool {
+    let lines = recorded::read_lines::<LedgerEntry>(ledger);
+    lines.is_ok_and(|lines| lines.entries.last() == Some(&LedgerEntry::TornDown))
 }
 
 /// Whether a byte next to a word makes it part of a longer one.
@@ -349,15 +359,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDirectory::create(folder.path()).unwrap();
         let line = "{\"bucket\":\"plain\"}\n";
-        for name in [directory::HISTORY, directory::LEDGER] {
-            std::fs::write(run.path(name), line).unwrap();
-        }
+        std::fs::write(run.path(directory::HISTORY), line).unwrap();
+        std::fs::write(run.node_log(0), line).unwrap();
         let shard = b"\x00plain\xff\xfe\x80";
         std::fs::write(run.path("evidence/part.1"), shard).unwrap();
         run.redact(&Redactor::new().host("plain")).unwrap();
         assert_eq!(std::fs::read_to_string(run.path(directory::HISTORY)).unwrap(), line);
-        let ledger = std::fs::read_to_string(run.path(directory::LEDGER)).unwrap();
-        assert_eq!(ledger, "{\"bucket\":\"<host>\"}\n");
+        let log = std::fs::read_to_string(run.node_log(0)).unwrap();
+        assert_eq!(log, "{\"bucket\":\"<host>\"}\n");
         assert_eq!(std::fs::read(run.path("evidence/part.1")).unwrap(), shard);
+    }
+
+    #[test]
+    fn a_ledger_that_clean_still_needs_keeps_its_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(folder.path()).unwrap();
+        let standing = "{\"folder\":{\"path\":\"/tmp/run.x1/mnt/d\"}}\n";
+        std::fs::write(run.path(directory::LEDGER), standing).unwrap();
+        run.redact(&redactor()).unwrap();
+        let ledger = || std::fs::read_to_string(run.path(directory::LEDGER)).unwrap();
+        assert_eq!(ledger(), standing);
+        std::fs::write(run.path(directory::LEDGER), format!("{standing}\"torn_down\"\n")).unwrap();
+        run.redact(&redactor()).unwrap();
+        assert_eq!(ledger(), "{\"folder\":{\"path\":\"<testbed>/d\"}}\n\"torn_down\"\n");
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::case::CaseReport;
 use super::class::ExitClass;
+use super::redact::Redactor;
 use crate::harness::check::Verdict;
 use crate::protocol::crash_point::CrashPoint;
 use crate::value::Seed;
@@ -166,6 +167,17 @@ pub(super) fn word(class: ExitClass, failed_as_expected: bool, family: &str) -> 
 }
 
 impl SuiteReport {
+    /// The same without what `redactor` knows: a command line names folders of this machine.
+    #[must_use]
+    pub fn redacted(&self, redactor: &Redactor) -> Self {
+        let reasons = self.reasons.iter().map(|reason| redactor.text(reason).into_owned());
+        Self {
+            command: redactor.text(&self.command).into_owned(),
+            reasons: reasons.collect(),
+            ..self.clone()
+        }
+    }
+
     /// How the run counts: the worst of itself and its cases; nothing when no case ran.
     pub fn overall(&self) -> ExitClass {
         let cases = self.cases.iter().map(|case| case.class);

@@ -36,6 +36,7 @@ use crate::harness::testbed::RunContext;
 use crate::harness::testbed::Sink;
 use crate::harness::testbed::Testbed;
 use crate::harness::testbed::TestbedError;
+use crate::harness::testbed::registry;
 use crate::harness::workload::answer::Word;
 use crate::harness::workload::client::Client;
 use crate::harness::workload::driver::Driver;
@@ -151,7 +152,10 @@ pub async fn run(
     }
     report.took_ms = millis(began.elapsed());
     let secrets = testbed.credentials();
-    let redactor = Redactor::of_this_machine().secret(&secrets.secret_key);
+    let redactor = Redactor::of_this_machine()
+        .secret(&secrets.secret_key)
+        .secret(&secrets.cluster_secret)
+        .path(&registry::folder_of(&options.testbed), "<testbed>");
     finish(directory, report, redactor)
 }
 

@@ -15,6 +15,7 @@ use super::case::CaseOptions;
 use crate::harness::report::CaseReport;
 use crate::harness::report::Chain;
 use crate::harness::report::ExitClass;
+use crate::harness::report::Redactor;
 use crate::harness::report::ReportError;
 use crate::harness::report::SuiteDirectory;
 use crate::harness::report::SuiteReport;
@@ -156,7 +157,7 @@ pub async fn run(
         cases: summaries,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    directory.write_report(&report)?;
+    directory.write_report(&report.redacted(&Redactor::of_this_machine()))?;
     render::render_suite(&directory)?;
     Ok(Ended { report, cases, directory })
 }

@@ -98,6 +98,9 @@ pub struct Credentials {
     pub access_key: String,
     /// The secret key.
     pub secret_key: String,
+    /// What nodes prove themselves to each other with: no client's business, told so that it can be
+    /// looked for in the run directory.
+    pub cluster_secret: String,
 }
 
 /// A drive, as the harness sees it.
@@ -261,8 +264,8 @@ impl Testbed {
             }))
         };
         let nodes = spaces.into_iter().enumerate().map(make_node).collect::<Result<_, _>>()?;
-        let ClusterSecrets { access_key, secret_key, .. } = secrets;
-        Ok((nodes, network, Credentials { access_key, secret_key }))
+        let ClusterSecrets { access_key, secret_key, cluster_secret } = secrets;
+        Ok((nodes, network, Credentials { access_key, secret_key, cluster_secret }))
     }
 
     /// The plan it was built from.

@@ -65,7 +65,7 @@ fn entry_path(name: &str) -> PathBuf {
 }
 
 /// The folder on which the testbed `name` mounts everything of its own.
-pub(super) fn folder_of(name: &str) -> PathBuf {
+pub fn folder_of(name: &str) -> PathBuf {
     root().join(name)
 }
 
