@@ -14,6 +14,7 @@ use clap::Subcommand;
 
 pub use exit::Exit;
 
+pub mod audit;
 pub mod bench;
 pub mod check;
 pub mod clean;
@@ -53,7 +54,7 @@ pub enum Command {
     /// Print exactly what a run would create and destroy
     Plan(plan::PlanArgs),
     /// Take the census of existing drives, read-only
-    Audit(AuditArgs),
+    Audit(audit::AuditArgs),
     /// Judge a finished run again from its files alone
     Judge(JudgeArgs),
     /// Run the canaries: each planted defect must be caught
@@ -74,20 +75,6 @@ pub enum Command {
     Clean(clean::CleanArgs),
     /// Run one storage node
     Node(node::NodeArgs),
-}
-
-/// Arguments of `audit`.
-#[derive(Debug, Clone, Args)]
-pub struct AuditArgs {
-    /// Drive roots or image files, in pool order
-    #[arg(required = true)]
-    pub drives: Vec<PathBuf>,
-    /// Print census.json
-    #[arg(long)]
-    pub json: bool,
-    /// Audit although a node may be running
-    #[arg(long)]
-    pub live: bool,
 }
 
 /// Arguments of `judge`.
@@ -134,6 +121,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     let exit = match cli.command {
         Command::Node(arguments) => return node::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),

@@ -6,6 +6,7 @@
 //! but a part of the census; the order of everything in it depends on the drives alone.
 
 pub mod census;
+pub mod lease;
 
 mod content;
 mod key;
@@ -105,8 +106,13 @@ pub fn take_twice(
     let before = walk_all(&pool, options);
     let census = census_of(&pool, &before, options);
     let after = walk_all(&pool, options);
+    Ok((census, moving(&before, &after)))
+}
+
+/// The keys whose files are not what they were.
+fn moving(before: &[Tree], after: &[Tree]) -> Vec<ObjectKey> {
     let mut moving = BTreeSet::new();
-    for (one, other) in before.iter().zip(&after) {
+    for (one, other) in before.iter().zip(after) {
         for place in one.dirs.keys().chain(other.dirs.keys()) {
             if one.dirs.get(place) != other.dirs.get(place) {
                 let (bucket, path) = place.clone();
@@ -114,7 +120,7 @@ pub fn take_twice(
             }
         }
     }
-    Ok((census, moving.into_iter().collect()))
+    moving.into_iter().collect()
 }
 
 /// A key in the set where it is judged.
@@ -297,3 +303,6 @@ fn in_parallel<T: Send>(
     done.sort_unstable_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, answer)| answer).collect()
 }
+
+#[cfg(test)]
+mod tests;

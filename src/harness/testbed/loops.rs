@@ -133,6 +133,18 @@ impl Loops {
 
     /// Makes a new device and attaches an image to it.
     pub(super) fn attach_fresh(&self, image: &Path) -> Result<LoopDevice, TestbedError> {
+        let number = self.make(image)?;
+        self.configure(number, image, false)
+    }
+
+    /// Makes a new device and attaches an image to it, for reading only.
+    pub(super) fn attach_still(&self, image: &Path) -> Result<LoopDevice, TestbedError> {
+        let number = self.make(image)?;
+        self.configure(number, image, true)
+    }
+
+    /// Makes a new device, which is to carry this image.
+    fn make(&self, image: &Path) -> Result<u32, TestbedError> {
         let control = control()?;
         let _others = registry::lock_out_others()?;
         let mut number = FIRST_NUMBER;
@@ -153,7 +165,7 @@ impl Loops {
         }
         self.ledger.write(&LedgerEntry::LoopMade { number })?;
         self.made().insert(number);
-        self.configure(number, image)
+        Ok(number)
     }
 
     /// Attaches an image to a device that this testbed made before and that carries none now.
@@ -161,11 +173,16 @@ impl Loops {
         assert!(self.made().contains(&number), "loop{number} is none of this testbed's devices");
         let (tag, path) = (self.tag.clone(), image.to_owned());
         self.ledger.write(&LedgerEntry::Loop { number, tag, image: path })?;
-        self.configure(number, image)
+        self.configure(number, image, false)
     }
 
     /// Attaches an image, which no other device carries, to the device of this number.
-    fn configure(&self, number: u32, image: &Path) -> Result<LoopDevice, TestbedError> {
+    fn configure(
+        &self,
+        number: u32,
+        image: &Path,
+        read_only: bool,
+    ) -> Result<LoopDevice, TestbedError> {
         if let Some(carrier) =
             carrier_of(image).map_err(TestbedError::io("search", "/sys/block"))?
         {
@@ -173,10 +190,11 @@ impl Loops {
             return Err(TestbedError::Taken { path: image.to_owned(), reason });
         }
         let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
-        let backing = open(image).map_err(TestbedError::io("open image", image))?;
+        let backing = if read_only { File::open(image) } else { open(image) };
+        let backing = backing.map_err(TestbedError::io("open image", image))?;
         let path = device_path(number);
         let device = open(&path).map_err(TestbedError::io("open", &path))?;
-        let options = LoopOptions { tag: self.tag.as_bytes(), read_only: false };
+        let options = LoopOptions { tag: self.tag.as_bytes(), read_only };
         sys::loop_configure(&device, &backing, options)
             .map_err(TestbedError::io("attach an image to", &path))?;
         Ok(LoopDevice { number, device })

@@ -69,6 +69,7 @@ mod nodes;
 pub mod processes;
 mod proxy;
 pub mod registry;
+pub mod still;
 pub(crate) mod traps;
 mod wire;
 
