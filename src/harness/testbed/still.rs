@@ -11,7 +11,6 @@ use std::sync::Arc;
 use nix::mount::MsFlags;
 use nix::mount::mount;
 use nix::mount::umount;
-use tempfile::TempDir;
 
 use super::TestbedError;
 use super::ledger::Ledger;
@@ -34,8 +33,6 @@ pub struct StillImages {
     loops: Loops,
     ledger: Arc<Ledger>,
     registration: Registration,
-    /// Holds the ledger.
-    _notes: TempDir,
 }
 
 impl StillImages {
@@ -59,20 +56,14 @@ impl StillImages {
             });
         }
         let name = format!("audit-{}", hex::encode(rand::random::<[u8; 6]>()));
-        let notes = tempfile::Builder::new()
-            .prefix("firedrill-audit-")
-            .tempdir()
-            .map_err(TestbedError::io("create a folder in", std::env::temp_dir()))?;
-        let path = notes.path().join("ledger.jsonl");
-        let ledger = Arc::new(Ledger::create(&path, &name)?);
-        let registration = Registration::enter(&name, loops::tag_of(&name), &path)?;
+        let registration = Registration::enter(&name, loops::tag_of(&name))?;
+        let ledger = Arc::new(Ledger::create(&[registration.ledger()], &name)?);
         let mut still = Self {
             folder: registry::folder_of(&name),
             mounted: Vec::new(),
             loops: Loops::new(Arc::clone(&ledger), &name),
             ledger,
             registration,
-            _notes: notes,
         };
         match still.mount_all(images) {
             Ok(()) => Ok(still),
