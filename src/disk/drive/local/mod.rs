@@ -21,11 +21,15 @@ mod undo;
 mod uploads;
 mod walk;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::time::Instant;
+
+use uuid::Uuid;
 
 use super::Drive;
 use super::DriveError;
@@ -87,6 +91,8 @@ struct State {
     distrusted: Option<String>,
     /// What was opened and what was found instead.
     swapped: Option<(String, String)>,
+    /// When a request last wrote to its staging folder.
+    staged: HashMap<Uuid, Instant>,
     unclean: bool,
     rebuilding: bool,
     absent_from_ns: i64,

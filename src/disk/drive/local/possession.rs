@@ -1,5 +1,7 @@
 //! Identity, lease and presence: whose drive it is, and since when it has been here.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::Serialize;
 use serde_bytes::ByteBuf;
@@ -105,6 +107,7 @@ impl LocalDrive {
     /// `Io`; the next start then takes it as unclean.
     pub fn close(&self, now_ns: i64) -> Result<(), DriveError> {
         self.guard_writes()?;
+        self.sweep_staging(Duration::ZERO)?;
         self.sweep_trash()?;
         self.heartbeat_as_owner(now_ns)?;
         match self.files.remove_file(layout::UNCLEAN) {

@@ -1,5 +1,7 @@
 //! Quarantine: what healing moves away lies here for another grace, with a note of where it came from.
 
+use std::time::Duration;
+
 use nix::errno::Errno;
 use uuid::Uuid;
 
@@ -19,6 +21,8 @@ use crate::disk::layout;
 use crate::value::ObjectKey;
 
 const ORIGIN: &str = "origin.json";
+/// How long a staging folder is kept that no request writes to: longer than any request may pause.
+const STAGING_IDLE: Duration = Duration::from_secs(15 * 60);
 
 impl LocalDrive {
     pub(super) fn quarantine(&self, quarantine: &Quarantine) -> Result<Removed, DriveError> {
@@ -141,6 +145,7 @@ impl LocalDrive {
 
     pub(super) fn sweep(&self, now_ns: i64, grace_s: u64) -> Result<(), DriveError> {
         self.guard_writes()?;
+        self.sweep_staging(STAGING_IDLE)?;
         self.sweep_trash()?;
         let grace_ns = i64::try_from(grace_s).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
         for entry in self.list_or_nothing(layout::QUARANTINE)? {

@@ -1,5 +1,9 @@
 //! The staging area: shards are written and flushed here before anyone can see them.
 
+use std::collections::HashSet;
+use std::time::Duration;
+use std::time::Instant;
+
 use nix::errno::Errno;
 use uuid::Uuid;
 
@@ -27,8 +31,10 @@ impl LocalDrive {
             return Err(DriveError::Illegal { why: format!("{} bytes at once", bytes.len()) });
         }
         let path = format!("{}/{}", staged_data(staging), layout::part_file(part as usize));
+        self.state().staged.insert(staging.id, Instant::now());
         match self.files.write_at(&path, offset, bytes) {
-            Err(Errno::ENOENT) => {
+            // A folder that is gone was thrown away; what comes late must not make it anew, with a hole.
+            Err(Errno::ENOENT) if offset == 0 => {
                 let folder = format!("{}/{}", staging.id, staging.data_dir.hyphenated());
                 self.make_path(layout::TMP, &folder)?;
                 self.files.write_at(&path, offset, bytes)
@@ -64,7 +70,26 @@ impl LocalDrive {
 
     pub(super) fn discard(&self, staging: Staging) -> Result<(), DriveError> {
         self.guard_writes()?;
+        self.state().staged.remove(&staging.id);
         self.remove_tree(&staged(staging.id))
+    }
+
+    /// Removes folders of requests that have not been heard of for `idle`: whoever staged them died, or
+    /// could not reach this drive to throw them away.
+    pub(super) fn sweep_staging(&self, idle: Duration) -> Result<(), DriveError> {
+        let now = Instant::now();
+        let mut present = HashSet::new();
+        for entry in self.list_or_nothing(layout::TMP)? {
+            let Ok(id) = Uuid::try_parse(&entry.name) else { continue };
+            present.insert(id);
+            let heard_of = *self.state().staged.entry(id).or_insert(now);
+            if now.duration_since(heard_of) >= idle {
+                self.remove_tree(&format!("{}/{}", layout::TMP, entry.name))?;
+            }
+        }
+        // What was committed, or is gone now, needs no watching.
+        self.state().staged.retain(|id, heard_of| present.contains(id) || *heard_of >= now);
+        Ok(())
     }
 }
 

@@ -321,3 +321,24 @@ fn parts_of_an_upload_become_the_object_and_leave_no_records() {
     bench.done(DriveRequest::RemoveUpload { grant: grant("bkt", "k"), upload });
     assert!(bench.tree(layout::MULTIPART).is_empty());
 }
+
+/// Goal: a request that was cut off from the drive leaves nothing. What it sends after its folder was
+/// thrown away must not make a file with a hole; what it left is swept, at the latest when the drive closes.
+#[test]
+fn what_nobody_published_is_swept_and_never_made_anew() {
+    let bench = Bench::new();
+    let staging = Staging { id: Uuid::new_v4(), data_dir: data_dir(1) };
+    let append = |offset, bytes| DriveRequest::Append { staging, part: 1, offset, bytes };
+    bench.done(append(0, vec![1; 10]));
+    bench.done(DriveRequest::Sweep { now_ns: 0, grace_s: 60 });
+    bench.done(append(10, vec![1; 10]));
+    bench.done(DriveRequest::Discard { staging });
+    assert!(bench.drive.perform(append(20, vec![1; 10])).is_err(), "it would begin with a hole");
+    assert!(bench.tree(layout::TMP).is_empty());
+
+    bench.done(append(0, vec![1; 10]));
+    bench.drive.sweep_staging(std::time::Duration::from_secs(60)).unwrap();
+    assert!(!bench.tree(layout::TMP).is_empty(), "it was heard of a moment ago");
+    bench.drive.close(1).unwrap();
+    assert!(bench.tree(layout::TMP).is_empty());
+}
