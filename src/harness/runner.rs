@@ -27,9 +27,11 @@
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
+//! | [`bench`] | figures of this machine and this build |
 
 pub mod admin;
 pub mod background;
+pub mod bench;
 pub mod case;
 pub mod evidence;
 pub mod judge;

@@ -1,0 +1,201 @@
+//! The figures of `firedrill bench`: each measured by doing it, on this machine with this build.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+use super::suite;
+use super::suite::RunOptions;
+use crate::harness::check;
+use crate::harness::check::Facts;
+use crate::harness::check::Witnesses;
+use crate::harness::report::Chain;
+use crate::harness::report::terminal;
+use crate::harness::report::terminal::Terminal;
+use crate::harness::scenario::parse;
+use crate::harness::scenario::plan;
+use crate::harness::scenario::plan::Overrides;
+use crate::harness::testbed;
+use crate::harness::workload::history::NodeState;
+use crate::harness::workload::history::PHASE_END;
+use crate::harness::workload::record::History;
+use crate::harness::workload::spec::BucketKind;
+use crate::harness::workload::synthetic;
+use crate::harness::workload::synthetic::Shape;
+use crate::value::Seed;
+
+/// The figures that can be asked for.
+pub const NAMES: &[&str] = &["provision", "vm-restart", "census", "history"];
+/// Rounds of provisioning.
+const ROUNDS: usize = 7;
+
+/// The run that shows a restart and a census.
+const SCENARIO: &str = "\
+format: 1
+scenario: figures
+claim: A machine restarts with other mounts.
+suite: quick
+testbed: { nodes: 1, drives: 4, parity: 2 }
+workload:
+  buckets: { plain: unversioned, kept: enabled }
+  sizes: blocks
+  mix: { put: 1 }
+  bytes_max: 50331648
+steps:
+  - load: { operations: 40 }
+  - inject: { vm_restart: { node: 0, mounts: changed } }
+  - settle: { within_s: 30 }
+  - check: {}
+expect:
+  holds: [acknowledged_writes_survive]
+  provokes: { mounts_changed: 4 }
+";
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// The figure, with its unit.
+    pub value: String,
+    /// What is aimed at, if the figure stands for that as it is.
+    pub aim: &'static str,
+}
+
+/// Measures the figures called `names`; all of them when there is none. `directory` takes what runs
+/// leave behind, `program` is what nodes are.
+///
+/// # Errors
+/// What could not be measured, in words.
+pub async fn measure(
+    names: &[String],
+    directory: &Path,
+    program: PathBuf,
+) -> Result<Vec<Figure>, String> {
+    let wants = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    let mut figures = Vec::new();
+    if wants("provision") {
+        figures.extend(provision(directory).await?);
+    }
+    if wants("vm-restart") || wants("census") {
+        let of_run = of_run(directory, program).await?;
+        figures
+            .extend(of_run.into_iter().filter(|(name, _)| wants(name)).map(|(_, figure)| figure));
+    }
+    if wants("history") {
+        figures.push(history()?);
+    }
+    Ok(figures)
+}
+
+async fn provision(directory: &Path) -> Result<Vec<Figure>, String> {
+    let measured = testbed::bench::provision(directory, 64, ROUNDS).await;
+    let measured = measured.map_err(|error| Chain(&error).to_string())?;
+    let figure = |name: &str, took: Duration, aim| Figure {
+        name: format!("{name}, median of {}", measured.rounds),
+        value: millis(took),
+        aim,
+    };
+    Ok(vec![
+        figure("provision one 64 MiB ext4 drive", measured.one_drive, "≤ 12 ms"),
+        figure("provision 16 drives", measured.sixteen_drives, "≤ 120 ms"),
+        figure("take 16 drives away", measured.teardown, ""),
+    ])
+}
+
+/// The figures that one run shows: a restart until readiness, and a census with full verification.
+async fn of_run(directory: &Path, program: PathBuf) -> Result<Vec<(&'static str, Figure)>, String> {
+    let scenario = parse::parse("figures.yaml", "bench", SCENARIO)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let plan = plan::plan(&scenario.cases[0], Seed(1), Overrides::default())
+        .map_err(|refusal| refusal.to_string())?;
+    let options = RunOptions {
+        plans: vec![plan],
+        seed: Seed(1),
+        command: "firedrill bench".to_owned(),
+        partition: None,
+        drawn: Vec::new(),
+        jobs: 1,
+        fail_fast: false,
+        keep: false,
+        may_lack: Vec::new(),
+        report_dir: directory.to_owned(),
+        program,
+    };
+    let quiet = Arc::new(terminal::progress(Terminal { colour: false, live: false }, 1));
+    let (_stay, signal) = watch::channel(None);
+    let ended = suite::run(options, quiet, signal).await;
+    let ended = ended.map_err(|error| Chain(&error).to_string())?;
+    let case = ended.directory.cases().map_err(|error| Chain(&error).to_string())?;
+    let case = case.first().ok_or("the run left no case")?;
+    let history = case.read_history().map_err(|error| Chain(&error).to_string())?;
+    let census = case.read_census().map_err(|error| Chain(&error).to_string())?;
+    let down_us = history.nodes.iter().find(|event| event.what.1 == NodeState::Dead);
+    let down_us = down_us.map(|event| event.at_us).ok_or("the node never went down")?;
+    let up = |event: &&crate::harness::workload::record::At<(usize, NodeState)>| {
+        event.at_us > down_us && event.what.1 == NodeState::Ready
+    };
+    let up_us = history.nodes.iter().find(up).ok_or("the node never came back")?.at_us;
+    let phase = |name: &str| history.phases.iter().find(|phase| phase.what == name);
+    let (began, ended) = (phase("census"), phase(PHASE_END));
+    let (Some(began), Some(ended), Some(census)) = (began, ended, census) else {
+        return Err("the run took no census".to_owned());
+    };
+    let took = Duration::from_micros(ended.at_us.saturating_sub(began.at_us));
+    let mib = census.bytes_read as f64 / f64::from(1 << 20);
+    let rate = mib / took.as_secs_f64().max(1e-6);
+    Ok(vec![
+        (
+            "vm-restart",
+            Figure {
+                name: "VM restart with changed mounts to ready, 4 drives".to_owned(),
+                value: millis(Duration::from_micros(up_us - down_us)),
+                aim: "≤ 800 ms",
+            },
+        ),
+        (
+            "census",
+            Figure {
+                name: format!("census with full verification of {mib:.0} MiB"),
+                value: format!("{} ({rate:.0} MiB/s)", millis(took)),
+                aim: "",
+            },
+        ),
+    ])
+}
+
+/// The history checker on the history that its figure is about.
+fn history() -> Result<Figure, String> {
+    let history = History::of(synthetic::history(Shape::FIGURE, Seed(1)));
+    let history = history.map_err(|error| error.to_string())?;
+    let buckets = [
+        (synthetic::PLAIN.to_owned(), BucketKind::Unversioned),
+        (synthetic::KEPT.to_owned(), BucketKind::Enabled),
+    ];
+    let facts = Facts {
+        nodes: 1,
+        drives: (0..4).map(|slot| format!("0/{slot}")).collect(),
+        set_drives: 4,
+        parity: 2,
+        survives_power_loss: true,
+        buckets: buckets.into(),
+    };
+    let witnesses = Witnesses { facts: &facts, history: &history, census: None };
+    let began = Instant::now();
+    let judged = check::judge(&witnesses, &["reads_are_linearizable".to_owned()]);
+    let took = began.elapsed();
+    let verdict = check::worst(&judged);
+    Ok(Figure {
+        name: format!("history checker, {} operations: {verdict:?}", history.ops.len()),
+        value: millis(took),
+        aim: "≤ 20 s",
+    })
+}
+
+fn millis(took: Duration) -> String {
+    format!("{:.1} ms", took.as_secs_f64() * 1_000.0)
+}
