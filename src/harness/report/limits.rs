@@ -78,9 +78,9 @@ fn of_rung(rung: Rung) -> &'static [&'static str] {
              that a missing flush after direct I/O cannot show. Rung `block` can.",
             "Sectors that are torn or reordered by a drive, and drives that ignore a flush. Rung \
              `block` can.",
-            "A crash of the kernel itself. Rung `vm` can.",
+            "A crash of the kernel itself. A guest with a kernel of its own can.",
         ],
-        Rung::Block => &["A crash of the kernel itself. Rung `vm` can."],
+        Rung::Block => &["A crash of the kernel itself. A guest with a kernel of its own can."],
         Rung::Vm => &["Firmware and controllers of real drives."],
     }
 }

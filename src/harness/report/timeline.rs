@@ -287,21 +287,40 @@ fn faults(report: &CaseReport, scale: &Scale, top: f64) -> (Vec<Block>, usize) {
     (blocks, free_from.len())
 }
 
-/// Operations by lane: a name, its clients, what they asked.
+/// Operations by lane: a name, its clients, what they asked. Clients that take turns (those of one load
+/// after those of another) share a lane; when there are still too many, neighbours do.
 fn grouped(history: &History) -> Vec<(String, Vec<u32>, Vec<&Op>)> {
-    let clients: BTreeSet<u32> = history.ops.iter().map(|op| op.asked.client).collect();
-    let clients: Vec<u32> = clients.into_iter().collect();
-    let per_lane = clients.len().div_ceil(LANES_MAX).max(1);
-    let lanes = clients.chunks(per_lane);
-    lanes
-        .map(|members| {
-            let name = match members {
+    let mut active: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for op in &history.ops {
+        let to_us = if op.ended == NEVER { u64::MAX } else { op.ended_us };
+        let span = active.entry(op.asked.client).or_insert((op.invoked_us, to_us));
+        *span = (span.0.min(op.invoked_us), span.1.max(to_us));
+    }
+    let mut clients: Vec<(u32, (u64, u64))> = active.into_iter().collect();
+    clients.sort_by_key(|(client, (from_us, _))| (*from_us, *client));
+    let mut turns: Vec<(u64, Vec<u32>)> = Vec::new();
+    for (client, (from_us, to_us)) in clients {
+        match turns.iter_mut().find(|(busy_until_us, _)| *busy_until_us <= from_us) {
+            Some((busy_until_us, members)) => {
+                *busy_until_us = to_us;
+                members.push(client);
+            }
+            None => turns.push((to_us, vec![client])),
+        }
+    }
+    let per_lane = turns.len().div_ceil(LANES_MAX).max(1);
+    turns
+        .chunks(per_lane)
+        .map(|lane| {
+            let members: Vec<u32> =
+                lane.iter().flat_map(|(_, members)| members.iter().copied()).collect();
+            let name = match members.as_slice() {
                 [client] => format!("client {client}"),
-                [first, .., last] => format!("clients {first}–{last}"),
+                [client, others @ ..] => format!("{client} and {} more", others.len()),
                 [] => String::new(),
             };
-            let ops = history.ops.iter().filter(|op| members.contains(&op.asked.client));
-            (name, members.to_vec(), ops.collect())
+            let ops = history.ops.iter().filter(|op| members.contains(&op.asked.client)).collect();
+            (name, members, ops)
         })
         .collect()
 }

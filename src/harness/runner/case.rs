@@ -155,7 +155,7 @@ pub async fn run(
     let redactor = Redactor::of_this_machine()
         .secret(&secrets.secret_key)
         .secret(&secrets.cluster_secret)
-        .path(&registry::folder_of(&options.testbed), "<testbed>");
+        .path(&registry::folder_of(&testbed.context().name), "<testbed>");
     finish(directory, report, redactor)
 }
 
