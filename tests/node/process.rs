@@ -121,11 +121,18 @@ impl Cluster {
 
     /// Starts a node with armed crash points.
     pub fn start_armed(&mut self, node: usize, arms: Vec<Arm>) {
+        self.start_controlled(
+            node,
+            ToNode::Start { defects: vec![], run_file_systems: vec![], arms },
+        );
+    }
+
+    /// Starts a node with a control descriptor.
+    pub fn start_controlled(&mut self, node: usize, start: ToNode) {
         let (mut ours, theirs) = UnixStream::pair().expect("a socket pair");
         fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty())).expect("inherited from now on");
         let mut command = self.command(node);
         command.env(CONTROL_FD_VARIABLE, theirs.as_raw_fd().to_string());
-        let start = ToNode::Start { defects: vec![], run_file_systems: vec![], arms };
         writeln!(ours, "{}", serde_json::to_string(&start).expect("plain data")).expect("sent");
         self.spawn(node, command, Some(ours));
         drop(theirs);

@@ -13,9 +13,12 @@ use firedrill::protocol::admin::NodeStatus;
 use firedrill::protocol::admin::Readiness;
 use firedrill::protocol::control::Arm;
 use firedrill::protocol::control::ArmAction;
+use firedrill::protocol::control::Defect;
+use firedrill::protocol::control::ToNode;
 use firedrill::protocol::crash_point::CrashPoint;
 
 use crate::client::Client;
+use crate::client::Sent;
 use crate::process::Cluster;
 use crate::process::SOON;
 
@@ -188,6 +191,42 @@ fn a_drive_whose_threads_all_hang_holds_up_neither_a_put_nor_the_end() {
     let (ended, took) = cluster.terminate(0);
     assert_eq!(ended.code(), Some(0));
     assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+/// Goal: a node that was given a defect must not be taken for a sound one, nor meet anybody's data.
+#[test]
+fn a_planted_defect_is_told_everywhere_and_meets_no_foreign_drive() {
+    let mut cluster = Cluster::new(1, 4);
+    cluster.start(0);
+    cluster.wait_ready(0);
+    cluster.client(0).put("/bucket", b"").expect(200);
+    cluster.terminate(0);
+    fs::remove_file(cluster.log(0)).expect("a log");
+    cluster.start_controlled(
+        0,
+        ToNode::Start {
+            defects: vec![Defect::SkipsDirectorySync],
+            run_file_systems: vec!["00000000-0000-0000-0000-000000000001".to_owned()],
+            arms: vec![],
+        },
+    );
+    let client = cluster.client(0);
+    cluster.wait(0, "refusing its drives", || {
+        let sent = client.try_send("GET", "/firedrill/v1/status", &[], Sent::Whole(b""));
+        let standing: Option<NodeStatus> =
+            sent.ok().and_then(|answer| serde_json::from_slice(&answer.body).ok());
+        standing.is_some_and(|standing| {
+            standing.defects == [Defect::SkipsDirectorySync]
+                && standing.drives.iter().all(|drive| drive.state == DriveCondition::Refused)
+        })
+    });
+    let ready = client.plain("GET", "/health/ready").expect("an answer").expect(503);
+    let ready: Readiness = serde_json::from_slice(&ready.body).expect("a readiness");
+    assert_eq!(ready.defects, [Defect::SkipsDirectorySync]);
+    let metrics = client.plain("GET", "/metrics").expect("an answer").expect(200).text();
+    assert!(metrics.contains("firedrill_planted_defect{defect=\"SkipsDirectorySync\"} 1"));
+    let log = fs::read_to_string(cluster.log(0)).expect("a log");
+    assert!(log.lines().next().is_some_and(|line| line.contains("PLANTED DEFECTS")), "{log}");
 }
 
 #[test]
