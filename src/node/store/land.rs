@@ -99,8 +99,13 @@ pub(super) async fn land(
         }
         return Ok(Landed { done, late });
     }
+    // What nobody was told of is not carried through by healing, but decided.
+    let undecided = match unfinished {
+        Unfinished::Removal { target, version, .. } => Unfinished::Version { target, version },
+        other => other,
+    };
     let note = |slots: Vec<usize>, why: &'static str| async move {
-        heal::enqueue(store, set, &slots, unfinished).await;
+        heal::enqueue(store, set, &slots, undecided).await;
         store.unknown(&target, why, quorum)
     };
     if done.len() + perhaps.len() >= quorum {

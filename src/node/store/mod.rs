@@ -11,6 +11,7 @@ mod counters;
 mod delete;
 mod describe;
 pub mod heal;
+mod incoming;
 mod land;
 mod list;
 mod look;

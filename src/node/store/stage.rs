@@ -5,15 +5,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures::StreamExt as _;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::Store;
 use super::api::BodyError;
 use super::api::BodyStream;
-use super::api::ExpectedChecksum;
 use super::api::StoreError;
 use super::api::WantedChecksum;
 use super::calls::Answer;
@@ -21,11 +18,12 @@ use super::calls::Asked;
 use super::calls::GRACE;
 use super::calls::first_error;
 use super::calls::gather;
+use super::incoming::Blocks;
+use super::incoming::Digests;
 use crate::disk::drive::CommitKind;
 use crate::disk::drive::DriveRequest;
 use crate::disk::drive::Staging;
 use crate::disk::format::checksum::Algorithm;
-use crate::disk::format::checksum::Hasher;
 use crate::disk::format::erasure::Erasure;
 use crate::disk::format::frame;
 use crate::disk::format::frame::BLOCK_BYTES;
@@ -139,81 +137,6 @@ pub(super) fn blank_object(data: usize, parity: usize, distribution: Vec<u8>) ->
     }
 }
 
-/// Digests of the whole contents.
-struct Digests {
-    md5: Hasher,
-    others: Vec<(Algorithm, Hasher)>,
-}
-
-impl Digests {
-    fn new(checksums: &[WantedChecksum]) -> Self {
-        let others = checksums.iter().map(|it| (it.algorithm, Hasher::new(it.algorithm)));
-        Self { md5: Hasher::new(Algorithm::Md5), others: others.collect() }
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        self.md5.update(bytes);
-        self.others.iter_mut().for_each(|(_, hasher)| hasher.update(bytes));
-    }
-
-    /// The MD5 in hexadecimal and the others, if all are what was announced.
-    fn finish(
-        self,
-        content_md5: Option<[u8; 16]>,
-        checksums: Vec<WantedChecksum>,
-    ) -> Result<(String, Vec<(Algorithm, Vec<u8>)>), StoreError> {
-        let md5 = self.md5.finish();
-        if content_md5.is_some_and(|expected| expected[..] != md5[..]) {
-            return Err(StoreError::BadDigest);
-        }
-        let mut digests = Vec::new();
-        for ((algorithm, hasher), wanted) in self.others.into_iter().zip(checksums) {
-            let digest = hasher.finish();
-            let expected = match wanted.expected {
-                ExpectedChecksum::Any => None,
-                ExpectedChecksum::Is(expected) => Some(expected),
-                ExpectedChecksum::Trailing(trailer) => Some(trailer().ok_or_else(|| {
-                    StoreError::InvalidRequest("the announced trailer is missing".to_owned())
-                })?),
-            };
-            if expected.is_some_and(|expected| expected != digest) {
-                return Err(StoreError::BadChecksum(algorithm));
-            }
-            digests.push((algorithm, digest));
-        }
-        Ok((hex::encode(md5), digests))
-    }
-}
-
-/// Cuts a body into blocks.
-struct Blocks {
-    body: BodyStream,
-    rest: Bytes,
-    received: u64,
-}
-
-impl Blocks {
-    /// The next block: whole, or shorter at the end, or empty after it.
-    async fn next(&mut self) -> Result<Vec<u8>, StoreError> {
-        let mut block = Vec::new();
-        let full = BLOCK_BYTES as usize;
-        while block.len() < full {
-            if self.rest.is_empty() {
-                match self.body.next().await {
-                    Some(Ok(bytes)) => self.rest = bytes,
-                    Some(Err(error)) => return Err(StoreError::IncompleteBody(error)),
-                    None => break,
-                }
-                continue;
-            }
-            let take = self.rest.len().min(full - block.len());
-            block.extend_from_slice(&self.rest.split_to(take));
-        }
-        self.received += block.len() as u64;
-        Ok(block)
-    }
-}
-
 /// Receives contents.
 ///
 /// # Errors
@@ -226,7 +149,7 @@ pub(super) async fn receive(
 ) -> Result<Received, StoreError> {
     let erasure = store.erasure(plan.data, plan.parity)?;
     let needed = store.needed(quorum::write(plan.data, plan.parity));
-    let mut blocks = Blocks { body, rest: Bytes::new(), received: 0 };
+    let mut blocks = Blocks::new(body);
     let mut digests = Digests::new(&plan.checksums);
     let mut stager = Stager::new(store, &plan, needed)?;
 

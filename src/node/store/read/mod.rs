@@ -1,6 +1,7 @@
 //! GET and HEAD.
 
 mod content;
+mod frames;
 mod reader;
 mod stripe;
 

@@ -10,13 +10,14 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use tokio::time::Instant;
 
+use super::frames::Frames;
+use super::frames::frames_of;
 use super::stripe::Solved;
 use super::stripe::solve;
 use super::stripe::solve_without_the_wrong;
 use crate::disk::drive::DriveReply;
 use crate::disk::drive::DriveRequest;
 use crate::disk::format::erasure::Erasure;
-use crate::disk::format::frame;
 use crate::disk::format::frame::FrameSpan;
 use crate::disk::format::frame::HASH_BYTES;
 use crate::disk::format::frame::PartLayout;
@@ -78,9 +79,6 @@ impl Block {
         contents
     }
 }
-
-/// Frames of one drive: per block, the shard if its hash is right.
-type Frames = Vec<Option<Vec<u8>>>;
 
 impl Reader {
     /// A reader of what `backing` says, from those drives that hold or kept it.
@@ -404,22 +402,4 @@ impl Reader {
         }
         tokio::task::spawn_blocking(work).await.expect("checking frames does not panic")
     }
-}
-
-fn frames_of(bytes: &[u8], spans: &[FrameSpan], verifies: bool) -> Frames {
-    let mut rest = bytes;
-    let mut frames = Vec::with_capacity(spans.len());
-    for span in spans {
-        let Some((frame, after)) = rest.split_at_checked(HASH_BYTES + span.shard_bytes) else {
-            frames.push(None);
-            rest = &[];
-            continue;
-        };
-        rest = after;
-        frames.push(match verifies {
-            true => frame::verify(frame).map(<[u8]>::to_vec),
-            false => Some(frame[HASH_BYTES..].to_vec()),
-        });
-    }
-    frames
 }

@@ -6,4 +6,5 @@ mod faults;
 mod listing;
 mod objects;
 mod rot;
+mod seams;
 mod uploads;
