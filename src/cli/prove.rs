@@ -12,6 +12,7 @@ use crate::harness::check::Verdict;
 use crate::harness::report::CaseReport;
 use crate::harness::report::terminal::Terminal;
 use crate::harness::runner::judge;
+use crate::harness::runner::recorded;
 use crate::harness::runner::selection::Catalogue;
 use crate::harness::runner::suite::Ended;
 use crate::harness::runner::suite::RunOptions;
@@ -219,21 +220,24 @@ fn matrix(ended: &Ended) -> Result<(String, bool), String> {
             }
         }
     }
+    let recorded = recorded::caught()?;
     let mut text = String::from("\ninvariant × defect: runs in which the invariant failed\n");
     for (index, defect) in defects.iter().enumerate() {
         text.push_str(&format!("  {}: {defect}\n", index + 1));
     }
+    text.push_str("  r: recorded histories of broken promises, judged without a cluster\n");
     text.push_str(&format!("{:>32}", ""));
     for index in 0..defects.len() {
         text.push_str(&format!("{:>5}", index + 1));
     }
-    text.push('\n');
+    text.push_str("    r\n");
     let mut is_full = true;
     for invariant in crate::harness::check::INVARIANTS {
         let row = defects.iter().map(|defect| {
             counts.get(&(invariant.name.to_owned(), defect.clone())).copied().unwrap_or(0)
         });
-        let row: Vec<u32> = row.collect();
+        let row: Vec<u32> =
+            row.chain([recorded.get(invariant.name).copied().unwrap_or(0)]).collect();
         is_full &= row.iter().any(|count| *count > 0);
         text.push_str(&format!("{:>32}", invariant.name));
         for count in row {

@@ -27,6 +27,7 @@
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
+//! | [`recorded`] | recorded histories of broken promises, for the matrix of `prove` |
 //! | [`bench`] | figures of this machine and this build |
 
 pub mod admin;
@@ -36,6 +37,7 @@ pub mod case;
 pub mod evidence;
 pub mod judge;
 pub mod life;
+pub mod recorded;
 pub mod selection;
 pub mod settle;
 pub mod suite;

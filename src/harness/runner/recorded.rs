@@ -1,0 +1,168 @@
+//! Recorded histories of broken promises, built into the binary: what each invariant catches without a
+//! cluster, beside what it catches on one.
+//!
+//! They are the fixtures that prove the checkers; `prove --matrix` counts them in a column of its own.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::harness::audit::census::Census;
+use crate::harness::check;
+use crate::harness::check::Facts;
+use crate::harness::check::Verdict;
+use crate::harness::check::Witnesses;
+use crate::harness::workload::record::History;
+
+/// One recorded history.
+#[derive(Debug, Clone, Copy)]
+struct Recorded {
+    name: &'static str,
+    history: &'static str,
+    census: Option<&'static str>,
+}
+
+/// Builds the table from names, so that each stands once.
+macro_rules! recorded {
+    (with_census: [$($with:literal,)*] alone: [$($alone:literal,)*]) => {
+        const RECORDED: &[Recorded] = &[
+            $(Recorded {
+                name: $with,
+                history: include_str!(concat!("../../../fixtures/histories/", $with, ".jsonl")),
+                census: Some(include_str!(concat!(
+                    "../../../fixtures/histories/", $with, ".census.json"
+                ))),
+            },)*
+            $(Recorded {
+                name: $alone,
+                history: include_str!(concat!("../../../fixtures/histories/", $alone, ".jsonl")),
+                census: None,
+            },)*
+        ];
+    };
+}
+
+recorded! {
+    with_census: [
+        "a-bucket-deleted-with-a-key-in-it",
+        "a-bucket-made-anew",
+        "a-degraded-version",
+        "a-deleted-key-came-back",
+        "a-drive-missed-a-delete",
+        "a-grouped-listing",
+        "a-head-that-disagrees",
+        "a-list-that-hid-a-key",
+        "a-lost-conditional-update",
+        "a-lost-marker",
+        "a-lost-version",
+        "a-missing-bucket",
+        "a-needless-refusal",
+        "a-node-that-does-not-serve",
+        "a-power-cut-under-relaxed",
+        "a-power-cut-under-strict",
+        "a-quiet-day",
+        "a-refusal-by-an-ambiguous-winner",
+        "a-refused-write-took-effect",
+        "a-removed-version-came-back",
+        "a-removed-version-stays-on-the-drives",
+        "a-seen-write-vanished",
+        "a-stale-read",
+        "a-suspended-delete",
+        "a-version-that-only-the-wire-has",
+        "ambiguous-versions-are-matched",
+        "an-ambiguous-write-lands-after-the-settle",
+        "an-ambiguous-write-lands-late",
+        "an-ambiguous-write-took-effect-twice",
+        "an-orphan",
+        "an-overwritten-write-came-back",
+        "an-unreadable-version",
+        "an-upload-that-nobody-left-open",
+        "beyond-tolerance",
+        "bytes-of-another-key",
+        "nodes-tell-two-stories",
+        "one-version-two-identities",
+        "racing-pages",
+        "repair-stopped",
+        "repair-was-slow",
+        "rotten-bytes-on-the-drives",
+        "settled-between-two-losses",
+        "two-null-versions",
+        "two-winners",
+        "uploads-left-open",
+        "versions-out-of-order",
+        "within-tolerance",
+    ]
+    alone: [
+        "a-wrong-etag",
+        "half-of-each-write",
+        "no-latest-version",
+        "nothing-happened",
+        "wrong-bytes-beyond-tolerance",
+    ]
+}
+
+/// The first line of a recorded history, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct Header {
+    facts: Facts,
+    verdicts: BTreeMap<String, Verdict>,
+}
+
+/// How many recorded histories each invariant fails, of those that say it must.
+///
+/// # Errors
+/// A recorded history that cannot be read, or that an invariant lets pass although it must fail.
+pub fn caught() -> Result<BTreeMap<String, u32>, String> {
+    let mut counts = BTreeMap::new();
+    for recorded in RECORDED {
+        let wrong = |what: String| format!("recorded history {}: {what}", recorded.name);
+        let (header, text) =
+            recorded.history.split_once('\n').ok_or_else(|| wrong("no header".to_owned()))?;
+        let header: Header =
+            serde_json::from_str(header).map_err(|error| wrong(error.to_string()))?;
+        let history = History::read(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+        let census: Option<Census> = recorded
+            .census
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(|error| wrong(error.to_string()))?;
+        let witnesses =
+            Witnesses { facts: &header.facts, history: &history, census: census.as_ref() };
+        let must = header.verdicts.iter().filter(|(_, verdict)| **verdict == Verdict::Fail);
+        let names: Vec<String> = must.map(|(name, _)| name.clone()).collect();
+        for judgement in check::judge(&witnesses, &names) {
+            if judgement.verdict != Verdict::Fail {
+                return Err(wrong(format!("{} lets it pass", judgement.invariant)));
+            }
+            *counts.entry(judgement.invariant).or_default() += 1;
+        }
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recorded_history_is_built_in() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/histories");
+        let names = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".jsonl").map(str::to_owned)
+        });
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        let mut built_in: Vec<&str> = RECORDED.iter().map(|recorded| recorded.name).collect();
+        built_in.sort_unstable();
+        assert_eq!(names, built_in);
+    }
+
+    #[test]
+    fn every_invariant_catches_some_recorded_history() {
+        let counts = caught().unwrap();
+        for invariant in check::INVARIANTS {
+            assert!(counts.contains_key(invariant.name), "{} catches none", invariant.name);
+        }
+    }
+}
