@@ -20,6 +20,7 @@ pub mod check;
 pub mod clean;
 pub mod doctor;
 pub mod exit;
+pub mod judge;
 pub mod list;
 pub mod node;
 pub mod plan;
@@ -126,6 +127,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
+        Command::Judge(arguments) => judge::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
@@ -133,10 +135,6 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Replacement(_) => not_built("replacement"),
         Command::Catalog(_) => not_built("catalog"),
         Command::Explore(_) => not_built("explore"),
-        command => {
-            eprintln!("firedrill: {command:?}");
-            Exit::Internal
-        }
     };
     exit.into()
 }

@@ -152,7 +152,7 @@ impl TestbedForm {
             return Err(format!("{all} drives are more than one set: state `set_drives`"));
         }
         let set_drives = self.set_drives();
-        if set_drives == 0 || set_drives > SET_DRIVES_MAX || all % set_drives != 0 {
+        if set_drives == 0 || set_drives > SET_DRIVES_MAX || !all.is_multiple_of(set_drives) {
             return Err(format!(
                 "impossible topology: sets of {set_drives} drives out of {all} (1 to \
                  {SET_DRIVES_MAX}, a divisor of all)"

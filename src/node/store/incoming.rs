@@ -11,6 +11,9 @@ use crate::disk::format::checksum::Algorithm;
 use crate::disk::format::checksum::Hasher;
 use crate::disk::format::frame::BLOCK_BYTES;
 
+/// The MD5 in hexadecimal, and the additional checksums.
+pub(super) type Checked = (String, Vec<(Algorithm, Vec<u8>)>);
+
 /// Digests of the whole contents.
 pub(super) struct Digests {
     md5: Hasher,
@@ -35,7 +38,7 @@ impl Digests {
         self,
         content_md5: Option<[u8; 16]>,
         checksums: Vec<WantedChecksum>,
-    ) -> Result<(String, Vec<(Algorithm, Vec<u8>)>), StoreError> {
+    ) -> Result<Checked, StoreError> {
         let md5 = self.md5.finish();
         if content_md5.is_some_and(|expected| expected[..] != md5[..]) {
             return Err(StoreError::BadDigest);
