@@ -6,6 +6,7 @@
 //! but a part of the census; the order of everything in it depends on the drives alone.
 
 pub mod census;
+pub mod figures;
 pub mod lease;
 
 mod content;
@@ -73,8 +74,11 @@ pub enum AuditError {
     #[error("no drive was named")]
     NoDrives,
     /// None is formatted.
-    #[error("none of the drives has a readable .rustfs.sys/format.json")]
-    NoDeployment,
+    #[error("none of the drives belongs to a deployment: {}", seen.join("; "))]
+    NoDeployment {
+        /// What stands at each instead.
+        seen: Vec<String>,
+    },
     /// As many drives belong to one deployment as to another.
     #[error("the drives belong to several deployments, and none has more of them than the others")]
     TwoDeployments,

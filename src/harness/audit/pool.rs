@@ -48,7 +48,7 @@ impl Pool {
             return Err(AuditError::NoDrives);
         }
         let found = sources.iter().map(look).collect::<Vec<_>>();
-        let (format, votes) = most_common(&found)?;
+        let (format, votes) = most_common(sources, &found)?;
         let formatted = found.iter().filter(|it| matches!(it, Found::Format(_))).count();
         let slots = format.xl.sets[0].len();
         let mut taken = vec![None; format.xl.sets.len() * slots];
@@ -208,7 +208,10 @@ fn look(source: &DriveSource) -> Found {
 }
 
 /// The format that most drives share, and how many do.
-fn most_common(found: &[Found]) -> Result<(FormatJson, usize), AuditError> {
+fn most_common(
+    sources: &[DriveSource],
+    found: &[Found],
+) -> Result<(FormatJson, usize), AuditError> {
     let mut groups = Vec::<(&FormatJson, usize)>::new();
     for found in found {
         let Found::Format(format) = found else { continue };
@@ -219,7 +222,13 @@ fn most_common(found: &[Found]) -> Result<(FormatJson, usize), AuditError> {
     }
     groups.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
     match groups.as_slice() {
-        [] => Err(AuditError::NoDeployment),
+        [] => {
+            let seen = sources.iter().zip(found).filter_map(|(source, found)| match found {
+                Found::Not(_, problem) => Some(format!("{}: {problem}", source.name)),
+                Found::Format(_) => None,
+            });
+            Err(AuditError::NoDeployment { seen: seen.collect() })
+        }
         [(_, first), (_, second), ..] if first == second => Err(AuditError::TwoDeployments),
         [(format, votes), ..] => {
             // `this` means nothing from here on; any of the drives stands for all.

@@ -471,7 +471,7 @@ fn drives_that_do_not_belong_are_told() {
     let both = [other.sources()[0].clone(), drives.sources()[0].clone()];
     assert!(matches!(take(&both, &AuditOptions::default()), Err(AuditError::TwoDeployments)));
     let none = [DriveSource { name: "x".into(), root: drives.path(0, "bucket") }];
-    assert!(matches!(take(&none, &AuditOptions::default()), Err(AuditError::NoDeployment)));
+    assert!(matches!(take(&none, &AuditOptions::default()), Err(AuditError::NoDeployment { .. })));
     assert!(matches!(take(&[], &AuditOptions::default()), Err(AuditError::NoDrives)));
 }
 

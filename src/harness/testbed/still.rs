@@ -109,7 +109,7 @@ impl StillImages {
                 LedgerEntry::Mount { source: source.display().to_string(), path: root.clone() };
             self.ledger.write(&line)?;
             mount_still(&source, &root).map_err(TestbedError::errno(
-                "mount, without replaying its journal, image",
+                "mount as ext4 or xfs, without replaying its journal, image",
                 &image,
             ))?;
         }
