@@ -208,7 +208,7 @@ async fn a_power_cut_loses_what_was_not_flushed_and_nothing_else(kind: Filesyste
         let left = fs::read_dir(bed.root(drive)).unwrap().flatten();
         assert!(
             left.map(|entry| entry.file_name())
-                .all(|name| name != "" && !name.to_string_lossy().starts_with(".firedrill"))
+                .all(|name| !name.to_string_lossy().starts_with(".firedrill"))
         );
     }
     let after = bed.testbed.identity("0/0").unwrap();

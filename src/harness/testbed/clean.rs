@@ -191,7 +191,7 @@ fn sweep_machine(entry: &Entry) -> Result<String, TestbedError> {
     let entries = ledger::read(&entry.ledger).unwrap_or_default();
     let frozen = frozen_devices(&entries, &entry.loop_tag);
     for number in &frozen {
-        thaw_orphan(*number)
+        thaw_unless_gone(*number, &entry.loop_tag)
             .map_err(TestbedError::io("thaw the file system on", loops::device_path(*number)))?;
     }
     let ended = end_processes(entry, &entries)?;
@@ -246,6 +246,22 @@ fn ours_by_tag(tag: &str) -> Vec<u32> {
         device.file_name().to_str()?.strip_prefix("loop")?.parse::<u32>().ok()
     });
     numbers.filter(|number| loops::may_be_ours(*number) && is_ours(*number, tag)).collect()
+}
+
+/// Thaws the file system on a device of ours, unless the kernel takes the device away while we try: the reaper
+/// may have thawed it, and its last user may just be leaving.
+fn thaw_unless_gone(number: u32, tag: &str) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let thawed = thaw_orphan(number);
+        if thawed.is_ok() || !is_ours(number, tag) {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return thawed;
+        }
+        thread::sleep(LOOK_PERIOD);
+    }
 }
 
 /// Thaws the file system on a device that nobody can reach any more, by mounting the device once more: the
