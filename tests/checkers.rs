@@ -189,8 +189,9 @@ impl Inventor {
                 step.to = fence;
             }
             let last = step.to.min(2 * count as u64);
-            let instant = f64::from(u32::try_from(step.from).unwrap());
-            let width = f64::from(u32::try_from(last - step.from).unwrap());
+            let instant = f64::from(u32::try_from(step.from).expect("a random history is short"));
+            let width =
+                f64::from(u32::try_from(last - step.from).expect("a random history is short"));
             instants.push((instant + width * self.dice.random_range(0.01..0.99), index));
         }
         instants.sort_by(|one, two| one.0.total_cmp(&two.0));
