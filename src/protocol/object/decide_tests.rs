@@ -1,3 +1,5 @@
+//! No judgement on a version is contradicted by a later one: every state of small sets, tried.
+
 use super::*;
 use crate::value::VersionId;
 
