@@ -12,6 +12,9 @@ use std::process::Command;
 use std::process::ExitCode;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -44,6 +47,15 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("clean_thaws_what_a_killed_reaper_left_frozen", a_frozen_drive),
         Trial::test("clean_leaves_a_living_testbed_alone", a_living_testbed),
     ]
+}
+
+/// Held by a trial that kills a victim and cleans up after it: `clean` takes what *any* dead run left, so one
+/// trial's would take away what another is about to look at.
+static CLEANING: Mutex<()> = Mutex::new(());
+
+/// Waits for the other trials that clean.
+fn alone() -> MutexGuard<'static, ()> {
+    CLEANING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether this process is the victim.
@@ -198,6 +210,7 @@ fn left_of(directory: &Path) -> Vec<String> {
 }
 
 fn at_random_moments() -> Result<(), Failed> {
+    let _alone = alone();
     for round in 0..12_u64 {
         let mut victim = Victim::start();
         // Spread over provisioning, nodes, a frozen drive and teardown, of the first lives.
@@ -211,6 +224,7 @@ fn at_random_moments() -> Result<(), Failed> {
 }
 
 fn a_frozen_drive() -> Result<(), Failed> {
+    let _alone = alone();
     let mut victim = Victim::start();
     let directory = victim.directory.path().to_owned();
     fs::write(directory.join("stay"), "").unwrap();
@@ -225,6 +239,7 @@ fn a_frozen_drive() -> Result<(), Failed> {
 }
 
 fn a_living_testbed() -> Result<(), Failed> {
+    let _alone = alone();
     bed::run(async {
         let bed = Bed::started(1, 2, Filesystem::Ext4).await;
         bed.work(0, "before").await;
