@@ -120,6 +120,8 @@ impl Life<'_> {
                 Step::Heal(_) => {
                     self.waiting.on_ourselves("faults to be healed");
                     self.background.drained().await?;
+                    // Whether work went on under a fault is told from what was counted.
+                    self.recorder.written().await;
                     self.injector.heal_all().await?;
                 }
                 Step::Start(on) => self.start(on.node).await?,

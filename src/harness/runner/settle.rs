@@ -40,6 +40,8 @@ impl Life<'_> {
         self.waiting.on_ourselves("armed faults to strike");
         self.background.drained().await?;
         self.waiting.on_ourselves("faults to be healed");
+        // Whether work went on under a fault is told from what was counted.
+        self.recorder.written().await;
         self.injector.heal_all().await?;
         self.start_all().await?;
 

@@ -25,6 +25,8 @@ use crate::value::Seed;
 /// What stands in the queue.
 #[expect(clippy::large_enum_variant, reason = "almost every message is the large one")]
 enum Message {
+    /// Say when everything reported before stands in the file and was observed.
+    Written(oneshot::Sender<()>),
     Happened(Event),
     Finish(oneshot::Sender<io::Result<u64>>),
 }
@@ -62,6 +64,10 @@ impl Recorder {
                             failed = writer.write(event).err();
                         }
                     }
+                    Message::Written(answer) => {
+                        // Whoever asked may have given up waiting.
+                        let _ = answer.send(());
+                    }
                     Message::Finish(answer) => {
                         let result = match failed.take() {
                             Some(error) => Err(error),
@@ -94,6 +100,16 @@ impl Recorder {
     /// How many operations have ended so far, for triggers that count them.
     pub fn ended(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Waits until everything that was reported before stands in the file and was observed: what counts
+    /// entries has then counted them. Answers at once when the recording is over.
+    pub async fn written(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.queue.send(Message::Written(answer)).is_ok() {
+            // An error means that the task is gone: nothing more will be observed.
+            let _ = answered.await;
+        }
     }
 
     /// Writes everything that was reported before, then the last entry, and flushes the file.
