@@ -25,8 +25,9 @@ const OPERATIONS_MAX: usize = 8;
 mod exhaustive {
     use super::*;
 
-    /// A key's versions, oldest first: the id, and the contents unless it is a marker.
-    type Versions = Vec<(u32, Option<u32>)>;
+    /// A key's versions, oldest first: the id, the contents unless it is a marker, and where a promised
+    /// write that was told its id was there for certain.
+    type Versions = Vec<(u32, Option<u32>, Option<u64>)>;
 
     /// Whether some order explains `steps`.
     pub fn is_legal(steps: &[Step]) -> bool {
@@ -66,7 +67,7 @@ mod exhaustive {
                     }
                 }
                 What::Write(effects, guard) => {
-                    let latest = versions.last().and_then(|(_, value)| *value);
+                    let latest = versions.last().and_then(|(_, value, _)| *value);
                     let is_allowed = match guard {
                         Guard::Always => true,
                         Guard::Absent => latest.is_none(),
@@ -83,13 +84,31 @@ mod exhaustive {
                                 if id != 0 && ids.contains(&id) {
                                     continue;
                                 }
-                                after.retain(|(known, _)| *known != id);
-                                after.push((id, value));
+                                after.retain(|(known, ..)| *known != id);
                                 ids.push(id);
                                 ids.sort_unstable();
                                 ids.dedup();
+                                // One that nobody knows the end of may come late, to its own place.
+                                let is_late = !step.needed && id != 0;
+                                let was_told = step.needed && effects.len() == 1 && id != 0;
+                                let made = was_told.then_some(step.to);
+                                for place in (0..=after.len()).rev() {
+                                    let mut after = after.clone();
+                                    after.insert(place, (id, value, made));
+                                    if explain(steps, placed, &after, &mut ids, known) {
+                                        return true;
+                                    }
+                                    let below = after.get(place.wrapping_sub(1));
+                                    let is_newer = below.is_some_and(|(_, _, made)| {
+                                        made.is_none_or(|made| made > step.from)
+                                    });
+                                    if !is_late || !is_newer {
+                                        break;
+                                    }
+                                }
+                                continue;
                             }
-                            Effect::Remove { id } => after.retain(|(known, _)| *known != id),
+                            Effect::Remove { id } => after.retain(|(known, ..)| *known != id),
                         }
                         if explain(steps, placed, &after, &mut ids, known) {
                             return true;
@@ -109,9 +128,9 @@ mod exhaustive {
     }
 
     fn sees(versions: &Versions, view: &View) -> bool {
-        let latest = versions.last().and_then(|(id, value)| value.map(|value| (*id, value)));
+        let latest = versions.last().and_then(|(id, value, _)| value.map(|value| (*id, value)));
         let version = |wanted: u32| {
-            versions.iter().find(|(id, _)| *id == wanted).and_then(|(_, value)| *value)
+            versions.iter().find(|(id, ..)| *id == wanted).and_then(|(_, value, _)| *value)
         };
         match view {
             View::Absent => latest.is_none(),
@@ -124,7 +143,7 @@ mod exhaustive {
             View::IsNot(values) => latest.is_none_or(|(_, value)| !fits(values, value)),
             View::Stack { rows, interleaved, latest } => {
                 let newest_first = versions.iter().rev().cloned().collect::<Versions>();
-                let marks = |row: &Row, version: &(u32, Option<u32>)| {
+                let marks = |row: &Row, version: &(u32, Option<u32>, Option<u64>)| {
                     row.id == version.0
                         && match (&row.value, version.1) {
                             (None, None) => true,
@@ -132,7 +151,7 @@ mod exhaustive {
                             _ => false,
                         }
                 };
-                let same = |rows: &[&Row], versions: &[(u32, Option<u32>)]| {
+                let same = |rows: &[&Row], versions: &[(u32, Option<u32>, Option<u64>)]| {
                     rows.len() == versions.len()
                         && rows.iter().zip(versions).all(|(row, version)| marks(row, version))
                 };
@@ -210,7 +229,10 @@ impl Inventor {
                     match effect {
                         Effect::Put { id, value } => {
                             versions.retain(|(known, _)| *known != id);
-                            versions.push((id, value));
+                            let is_late = !step.needed && id != 0 && self.dice.random_bool(0.3);
+                            let lowest = if is_late { 0 } else { versions.len() };
+                            let place = self.dice.random_range(lowest..=versions.len());
+                            versions.insert(place, (id, value));
                         }
                         Effect::Remove { id } => versions.retain(|(known, _)| *known != id),
                     }

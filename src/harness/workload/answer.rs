@@ -119,7 +119,7 @@ pub fn ending(op: u64, action: &Action, answer: &Answer, word: Word) -> Ending {
             ending.seen = Some(Seen::Absent);
         }
         // A version that is a marker has no contents.
-        405 if is_keyed_read && ending.delete_marker => ending.seen = Some(Seen::Absent),
+        405 if is_keyed_read => ending.seen = Some(Seen::Absent),
         404 if matches!(action, Action::List { .. } | Action::ListVersions { .. }) => {
             ending.reason = answer.error().map(|error| error.code).unwrap_or_default();
             ending.seen = Some(Seen::Absent);
@@ -184,11 +184,11 @@ pub struct ListingPage {
 }
 
 impl ListingPage {
-    /// Reads page number `page` of ListObjectsV2.
+    /// Reads a page of ListObjectsV2.
     ///
     /// # Errors
     /// Why it cannot be read: the listing has seen nothing then.
-    pub fn objects(body: &[u8], page: u32) -> Result<Self, String> {
+    pub fn objects(body: &[u8]) -> Result<Self, String> {
         let result: ObjectsPage = parse(body)?;
         let row = |object: ObjectRow| Listed {
             key: object.key,
@@ -197,22 +197,22 @@ impl ListingPage {
             latest: true,
             etag: unquoted(&object.etag),
             size: object.size,
-            page,
+            cut: false,
         };
         let next = match (result.truncated, result.token) {
             (false, _) => None,
             (true, Some(token)) => Some(vec![("continuation-token".to_owned(), token)]),
             (true, None) => return Err("a truncated page without a token".to_owned()),
         };
-        Ok(Self { rows: result.contents.into_iter().map(row).collect(), next })
+        Ok(Self::of(result.contents.into_iter().map(row).collect(), next))
     }
 
-    /// Reads page number `page` of ListObjectVersions, keeping versions and markers in the order in
+    /// Reads a page of ListObjectVersions, keeping versions and markers in the order in
     /// which the document has them.
     ///
     /// # Errors
     /// Why it cannot be read: the listing has seen nothing then.
-    pub fn versions(body: &[u8], page: u32) -> Result<Self, String> {
+    pub fn versions(body: &[u8]) -> Result<Self, String> {
         let result: VersionsPage = parse(body)?;
         let mut rows = Vec::new();
         for line in result.lines {
@@ -230,7 +230,7 @@ impl ListingPage {
                 latest: row.latest,
                 etag: unquoted(&row.etag),
                 size: row.size,
-                page,
+                cut: false,
             });
         }
         let head: VersionsHead = parse(body)?;
@@ -243,7 +243,14 @@ impl ListingPage {
             }
             (true, None, _) => return Err("a truncated page without a marker".to_owned()),
         };
-        Ok(Self { rows, next })
+        Ok(Self::of(rows, next))
+    }
+
+    fn of(mut rows: Vec<Listed>, next: Option<Vec<(String, String)>>) -> Self {
+        if let Some(last) = rows.last_mut().filter(|_| next.is_some()) {
+            last.cut = true;
+        }
+        Self { rows, next }
     }
 }
 
@@ -413,11 +420,11 @@ mod tests {
             <DeleteMarker><Key>&lt;script&gt;&amp;|</Key><VersionId>null</VersionId><IsLatest>true</IsLatest></DeleteMarker>\
             <NextKeyMarker>a</NextKeyMarker><NextVersionIdMarker>null</NextVersionIdMarker>\
             </ListVersionsResult>";
-        let page = ListingPage::versions(body.as_bytes(), 2).unwrap();
+        let page = ListingPage::versions(body.as_bytes()).unwrap();
         let rows = page.rows.iter().map(|row| (row.key.as_str(), row.delete_marker, row.size));
         let expected = [("a", true, 0), ("a", false, 5), ("<script>&|", true, 0)];
         assert_eq!(rows.collect::<Vec<_>>(), expected);
-        assert!(page.rows.iter().all(|row| row.page == 2));
+        assert_eq!(page.rows.iter().map(|row| row.cut).collect::<Vec<_>>(), [false, false, true]);
         assert_eq!(page.next.unwrap().len(), 2);
     }
 
@@ -429,13 +436,13 @@ mod tests {
                  {rest}</ListBucketResult>"
             )
         };
-        let last = ListingPage::objects(body("<IsTruncated>false</IsTruncated>").as_bytes(), 0);
+        let last = ListingPage::objects(body("<IsTruncated>false</IsTruncated>").as_bytes());
         let last = last.unwrap();
         assert_eq!((last.rows[0].key.as_str(), last.rows[0].size, last.next), ("k y", 7, None));
         let more =
             "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>";
-        assert!(ListingPage::objects(body(more).as_bytes(), 0).unwrap().next.is_some());
+        assert!(ListingPage::objects(body(more).as_bytes()).unwrap().next.is_some());
         let endless = body("<IsTruncated>true</IsTruncated>");
-        assert!(ListingPage::objects(endless.as_bytes(), 0).is_err());
+        assert!(ListingPage::objects(endless.as_bytes()).is_err());
     }
 }

@@ -141,8 +141,8 @@ impl Client {
                 };
             }
             let read = match asked.action {
-                Action::List { .. } => ListingPage::objects(&answer.body, page),
-                _ => ListingPage::versions(&answer.body, page),
+                Action::List { .. } => ListingPage::objects(&answer.body),
+                _ => ListingPage::versions(&answer.body),
             };
             let mut read = read.map_err(Lost::Unknown)?;
             rows.append(&mut read.rows);

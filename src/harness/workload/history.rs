@@ -343,19 +343,14 @@ pub struct Listed {
     /// Length in bytes; 0 for a marker.
     #[serde(default)]
     pub size: u64,
-    /// The page of the listing on which it stood, from 0. Pages are read at different times.
-    #[serde(default, skip_serializing_if = "is_first")]
-    pub page: u32,
+    /// Whether its page ended after it and another one was asked for. Pages are read at different times.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cut: bool,
 }
 
 /// Serde's test for leaving `false` out.
 fn is_false(value: &bool) -> bool {
     !*value
-}
-
-/// Serde's test for leaving the first page out.
-fn is_first(page: &u32) -> bool {
-    *page == 0
 }
 
 /// How far the repair of the cluster got, as the harness sees it.

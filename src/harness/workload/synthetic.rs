@@ -303,7 +303,7 @@ impl World {
             latest: place == 0,
             etag: writer.map(etag_of).unwrap_or_default(),
             size: writer.map_or(0, |_| 64),
-            page: 0,
+            cut: false,
         });
         let rows = rows.collect();
         let op = self.next_op;

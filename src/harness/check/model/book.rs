@@ -22,6 +22,8 @@ pub struct Listing<'a> {
     pub prefix: &'a str,
     /// Whether it lists every version.
     pub of_versions: bool,
+    /// Whether nothing changed while it was read: its pages are one.
+    pub is_quiet: bool,
     /// Whether objects and markers stand in one order (and not one kind after the other).
     pub interleaved: bool,
     /// Its lines by key, in the order received.
@@ -53,7 +55,10 @@ impl<'a> Book<'a> {
         let mut keys = history.keys.keys().cloned().collect::<BTreeSet<_>>();
         for (bucket, ops) in &history.buckets {
             for op in ops.iter().map(|position| &history.ops[*position]) {
-                let Some(listing) = Listing::of(op) else { continue };
+                let Some(mut listing) = Listing::of(op) else { continue };
+                let settled = history.last_settled();
+                listing.is_quiet =
+                    op.is_final && settled.is_some_and(|settled| settled < op.invoked);
                 for key in listing.rows.keys() {
                     let key = ObjectKey { bucket: bucket.clone(), key: (*key).to_owned() };
                     keys.insert(key);
@@ -126,24 +131,27 @@ impl<'a> Listing<'a> {
             Seen::Object { .. } => return None,
         };
         let mut rows = BTreeMap::<&str, Vec<&Listed>>::new();
-        let mut changes = 0;
-        let mut last = None;
+        let mut interleaved = false;
+        let (mut changes, mut last) = (0, None);
         for line in lines {
             rows.entry(&line.key).or_default().push(line);
             changes += u32::from(last.replace(line.delete_marker) != Some(line.delete_marker));
+            interleaved |= changes > 2;
+            if line.cut {
+                (changes, last) = (0, None);
+            }
         }
-        Some(Self { op, prefix, of_versions, interleaved: changes > 2, rows })
+        Some(Self { op, prefix, of_versions, is_quiet: false, interleaved, rows })
     }
 
-    /// What it says about `key`: nothing when the key was not asked for, or stood on two pages, which
-    /// are read at two times.
+    /// What it says about `key`: nothing when the key was not asked for, or when its versions may stand
+    /// on two pages, which are read at two times.
     pub fn about(&self, key: &str) -> Option<&[&'a Listed]> {
         if !key.starts_with(self.prefix) {
             return None;
         }
         let rows = self.rows.get(key).map_or(&[][..], Vec::as_slice);
-        let is_torn = rows.windows(2).any(|pair| pair[0].page != pair[1].page);
-        // A key whose lines end a page may go on at the next one only if that begins with it.
+        let is_torn = self.of_versions && !self.is_quiet && rows.iter().any(|row| row.cut);
         (!is_torn).then_some(rows)
     }
 }

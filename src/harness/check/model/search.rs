@@ -8,6 +8,10 @@
 //!
 //! A read is taken as soon as it fits: it changes nothing, so earlier is never worse.
 //!
+//! A write whose end nobody knows may come to light late, when a drive that was away returns, and then
+//! lies where its own time puts it: below versions that came since, though above all whose writes had
+//! ended before it began.
+//!
 //! # Sources
 //! Wing and Gong, "Testing and Verifying Concurrent Objects" (1993); Lowe, "Testing for
 //! Linearizability" (2017), for working from the ends of operations.
@@ -30,6 +34,10 @@ use super::stack::View;
 
 /// Configurations that one key may cost before it is given up.
 pub const BUDGET: u64 = 1_000_000;
+
+/// How many entries of a stack are held against what listings say of their order, at once: enough to
+/// leave most wrong ways early, and no more than it costs. The listings themselves decide.
+const NEAR: usize = 4;
 
 /// One operation on the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +134,8 @@ struct Search<'a> {
     alike: Vec<usize>,
     /// What listings say about which version came first.
     order: Order,
+    /// Where the numbered versions of promised writes were there for certain.
+    made: BTreeMap<Id, u64>,
     /// Ids that some step removes: what lies below them may come to light.
     removed: BTreeSet<Id>,
     /// Ids that more than one step could have made; each only once.
@@ -167,6 +177,7 @@ impl<'a> Search<'a> {
             steps,
             alike,
             order: Order::of(steps),
+            made: made(steps),
             removed: removed(steps),
             contested,
             seen_last: Vec::new(),
@@ -181,17 +192,17 @@ impl<'a> Search<'a> {
 
     /// The last place at which somebody saw something that `step`, which was never promised, helps.
     fn last_look_at(&self, step: &Step) -> u64 {
-        if step.needed || step.to == u64::MAX {
+        let What::Write(effects, _) = &step.what else { return 0 };
+        if step.needed {
             return 0;
         }
-        let What::Write(effects, _) = &step.what else { return 0 };
         let looks = self.steps.iter().filter_map(|other| match other.needed {
-            true => Some((other, other.to)),
+            true => (other.to > step.from).then_some((other, other.to)),
             // Another that was never promised may have needed it, and be seen later itself.
-            false => (other.to >= step.to).then_some((other, u64::MAX)),
+            false => (other.to >= step.from && other.op != step.op).then_some((other, u64::MAX)),
         });
-        let helped = looks.filter(|(other, to)| {
-            *to > step.to && effects.iter().any(|effect| could_help(*effect, &other.what, None))
+        let helped = looks.filter(|(other, _)| {
+            effects.iter().any(|effect| could_help(*effect, &other.what, None))
         });
         helped.map(|(_, to)| to).max().unwrap_or(0)
     }
@@ -304,16 +315,21 @@ impl<'a> Search<'a> {
                     if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted) {
                         continue;
                     }
-                    let Some(there) = self.step(&here, slot, position, *effect) else { continue };
-                    let is_there = goal.is_some_and(|goal| there.done.has(goal));
-                    if is_there {
-                        found.insert(there);
-                    } else if goal.is_none() {
-                        if found.insert(there.clone()) {
+                    for above in 0..=self.places(&here.stack, position, *effect) {
+                        let Some(there) = self.step(&here, slot, position, *effect, above) else {
+                            continue;
+                        };
+                        self.spend(1)?;
+                        let is_there = goal.is_some_and(|goal| there.done.has(goal));
+                        if is_there {
+                            found.insert(there);
+                        } else if goal.is_none() {
+                            if found.insert(there.clone()) {
+                                todo.push(there);
+                            }
+                        } else if visited.insert(there.clone()) {
                             todo.push(there);
                         }
-                    } else if visited.insert(there.clone()) {
-                        todo.push(there);
                     }
                 }
             }
@@ -321,18 +337,44 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// `here` after the step in `slot` took `effect`, with every read that fits now; `None` when a
-    /// listing or an id in use rules it out.
+    /// How many versions from the top what the step makes may come to lie below.
+    fn places(&self, stack: &Stack, position: usize, effect: Effect) -> usize {
+        let step = &self.steps[position];
+        let Effect::Put { id, .. } = effect else { return 0 };
+        if step.needed || id == NULL {
+            return 0;
+        }
+        let newer = stack.iter().rev().take_while(|entry| {
+            self.made.get(&entry.id).is_none_or(|made| *made > step.from)
+                && self.order.relation(id, entry.id) != Relation::Above
+        });
+        newer.count()
+    }
+
+    /// `here` after the step in `slot` took `effect`, `above` entries from the top, with every read that
+    /// fits now; `None` when a listing or an id in use rules it out.
     fn step(
         &self,
         here: &Configuration,
         slot: usize,
         position: usize,
         effect: Effect,
+        above: usize,
     ) -> Option<Configuration> {
         let mut there = here.clone();
         if let Effect::Put { id, .. } = effect {
-            if !self.order.right_below(id).all(|below| stack::holds(&there.stack, below)) {
+            let below = self.order.right_below(id);
+            let promised = below.into_iter().filter(|below| self.made.contains_key(below));
+            if !promised.into_iter().all(|below| stack::holds(&there.stack, below)) {
+                return None;
+            }
+            let passed = there.stack.iter().rev().take(above);
+            if passed.into_iter().any(|entry| self.order.relation(id, entry.id) == Relation::Above)
+            {
+                return None;
+            }
+            let mut rest = there.stack.iter().rev().skip(above).take(NEAR);
+            if rest.any(|entry| self.order.relation(id, entry.id) == Relation::Below) {
                 return None;
             }
             if let Some(index) = self.contested.get(&id) {
@@ -342,7 +384,7 @@ impl<'a> Search<'a> {
                 there.used.set(*index);
             }
         }
-        if !effect.apply(&mut there.stack) {
+        if !effect.apply_late(&mut there.stack, above) {
             return None;
         }
         if self.steps[position].needed {
@@ -388,7 +430,9 @@ impl<'a> Search<'a> {
         if has_twin {
             return false;
         }
-        if wanted.contains(&slot) {
+        let What::Write(_, guard) = &step.what else { return false };
+        // What its condition asks for may not hold any more when it is needed.
+        if wanted.contains(&slot) || *guard != Guard::Always && self.seen_last[position] > 0 {
             return true;
         }
         self.slots.iter().enumerate().any(|(other, waiting)| {
@@ -401,21 +445,33 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Whether what `effect` makes may have to come before what the waiting write makes: a listing
-    /// shows it below, or it may come to light when the other goes.
+    /// Whether the null version that `effect` makes may have to come before what the waiting write makes:
+    /// a listing shows both, or it may come to light when the other goes. Numbered versions can come
+    /// late and still lie below.
     fn may_lie_below(&self, effect: Effect, waiting: &What) -> bool {
-        let (Effect::Put { id, .. }, What::Write(effects, _)) = (effect, waiting) else {
+        let (Effect::Put { id: NULL, .. }, What::Write(effects, _)) = (effect, waiting) else {
             return false;
         };
         effects.iter().any(|above| match *above {
-            Effect::Put { id: above, .. } if above != id => match self.order.relation(id, above) {
-                Relation::Below | Relation::Unordered => true,
-                Relation::Above => false,
-                Relation::Unlisted => self.removed.contains(&above),
-            },
+            Effect::Put { id: above, .. } if above != NULL => {
+                self.order.relation(NULL, above) != Relation::Unlisted
+                    || self.removed.contains(&above)
+            }
             _ => false,
         })
     }
+}
+
+/// Where each numbered version that a promised write made for certain was there.
+fn made(steps: &[Step]) -> BTreeMap<Id, u64> {
+    let made = steps.iter().filter_map(|step| match &step.what {
+        What::Write(effects, _) if step.needed => match effects.as_slice() {
+            [Effect::Put { id, .. }] if *id != NULL => Some((*id, step.to)),
+            _ => None,
+        },
+        _ => None,
+    });
+    made.collect()
 }
 
 /// Ids that some step removes.
@@ -425,7 +481,7 @@ fn removed(steps: &[Step]) -> BTreeSet<Id> {
         What::Read(_) => None,
     });
     let removed = effects.flatten().filter_map(|effect| match effect {
-        Effect::Remove { id } | Effect::Put { id: id @ NULL, .. } => Some(*id),
+        Effect::Remove { id } => Some(*id),
         Effect::Put { .. } => None,
     });
     removed.collect()

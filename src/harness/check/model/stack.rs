@@ -107,6 +107,21 @@ pub enum View {
 }
 
 impl Effect {
+    /// The same, for a write that nobody knows the end of: a drive that was away can bring its version
+    /// back later, at the place that its own time gives it, `above` entries from the top.
+    pub fn apply_late(self, stack: &mut Stack, above: usize) -> bool {
+        match self {
+            Self::Put { id, value } if id != NULL && above > 0 => {
+                if holds(stack, id) {
+                    return false;
+                }
+                stack.insert(stack.len() - above, Entry { id, value });
+                true
+            }
+            _ => self.apply(stack),
+        }
+    }
+
     /// Makes `stack` what it is after this effect. Answers false, and changes nothing, when the effect
     /// would give an id out again that is in use.
     pub fn apply(self, stack: &mut Stack) -> bool {

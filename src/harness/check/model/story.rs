@@ -108,6 +108,8 @@ pub struct Story<'a> {
     /// What the search is asked.
     pub steps: Vec<Step>,
     ids: BTreeMap<VersionId, Id>,
+    by_digest: BTreeMap<(Digest, u64), Value>,
+    by_etag: BTreeMap<String, Vec<Value>>,
     trusts_etags: bool,
 }
 
@@ -120,6 +122,8 @@ impl<'a> Story<'a> {
             contents: Vec::new(),
             steps: Vec::new(),
             ids: BTreeMap::from([(VersionId::NULL, NULL)]),
+            by_digest: BTreeMap::new(),
+            by_etag: BTreeMap::new(),
             trusts_etags: book.trusts_etags,
         };
         story.gather_contents(book);
@@ -166,19 +170,18 @@ impl<'a> Story<'a> {
 
     /// The contents with this digest and length.
     pub fn by_digest(&self, digest: Digest, size: u64) -> Option<Value> {
-        let found = self.contents.iter().position(|c| (c.digest, c.size) == (digest, size));
-        found.and_then(|value| Value::try_from(value).ok())
+        self.by_digest.get(&(digest, size)).copied()
     }
 
     /// The contents that may be seen under this ETag with this length.
     pub fn by_etag(&self, etag: &str, size: u64) -> Values {
-        let fits = |contents: &Contents| {
-            contents.size == size
-                && (contents.etags.contains(etag)
-                    || !self.trusts_etags && contents.etags.is_empty())
-        };
-        let found = (0..).zip(&self.contents).filter(|(_, contents)| fits(contents));
-        Values::These(found.map(|(value, _)| value).collect())
+        let known = self.by_etag.get(etag).into_iter().flatten().copied();
+        let mut found = known.collect::<Vec<_>>();
+        if !self.trusts_etags {
+            found.extend(self.without_etag());
+        }
+        found.retain(|value| self.contents[*value as usize].size == size);
+        Values::These(found)
     }
 
     /// The write that made the version with this id and contents, if only one can have.
@@ -203,8 +206,15 @@ impl<'a> Story<'a> {
                 }
                 None => {
                     let etags = etags.into_iter().collect();
+                    let value = Value::try_from(self.contents.len()).unwrap_or(Value::MAX);
+                    self.by_digest.insert((digest, size), value);
                     self.contents.push(Contents { digest, size, etags, ops: vec![op.id()] });
                 }
+            }
+        }
+        for (value, contents) in (0..).zip(&self.contents) {
+            for etag in &contents.etags {
+                self.by_etag.entry(etag.clone()).or_default().push(value);
             }
         }
     }
@@ -370,9 +380,14 @@ impl<'a> Story<'a> {
     }
 
     fn with_etag(&self, etag: &str) -> Values {
-        let fits = |contents: &Contents| contents.etags.contains(etag) || contents.etags.is_empty();
-        let found = (0..).zip(&self.contents).filter(|(_, contents)| fits(contents));
-        Values::These(found.map(|(value, _)| value).collect())
+        let known = self.by_etag.get(etag).into_iter().flatten().copied();
+        Values::These(known.chain(self.without_etag()).collect())
+    }
+
+    /// Contents of which nobody can tell the ETag.
+    fn without_etag(&self) -> impl Iterator<Item = Value> {
+        let contents = (0..).zip(&self.contents);
+        contents.filter(|(_, contents)| contents.etags.is_empty()).map(|(value, _)| value)
     }
 
     fn tell_read(&mut self, book: &Book<'a>, op: &'a Op, conditions: bool) {
@@ -424,7 +439,7 @@ impl<'a> Story<'a> {
             Action::Get { range, .. } => range,
             _ => None,
         };
-        let (Some(digest), Some((first, _))) = (digest, range) else {
+        let (Some(digest), Some((first, last))) = (digest, range) else {
             return match digest {
                 Some(digest) => Values::These(self.by_digest(*digest, *size).into_iter().collect()),
                 None => answer.etag.as_ref().map_or(Values::Any, |etag| self.by_etag(etag, *size)),
@@ -434,7 +449,8 @@ impl<'a> Story<'a> {
             let author = book.author(contents.digest);
             author.is_some_and(|author| {
                 written_by.is_none_or(|writer| writer == author)
-                    && first + size <= contents.size
+                    // All that was asked for, as far as there is any.
+                    && first + size == contents.size.min(last + 1)
                     && (*size == 0 || content::digest(author, first, first + size - 1) == *digest)
             })
         };
