@@ -302,10 +302,10 @@ async fn a_bucket_is_emptied_deleted_and_made_again() {
     driver.recreate_bucket("paused", kind, 1, Duration::from_secs(10)).await.unwrap();
     recorder.finish().await.unwrap();
     let history = History::read(&std::fs::read(&path).unwrap()).unwrap();
-    let ops = history.buckets["paused"].iter().map(|position| &history.ops[*position]);
+    let mut ops = history.buckets["paused"].iter().map(|position| &history.ops[*position]);
     let deleted = ops.clone().filter(|op| op.asked.action == Action::DeleteBucket);
     assert!(deleted.clone().count() > 0 && deleted.clone().all(|op| op.is_acknowledged()));
-    let listed = ops.filter(|op| matches!(op.asked.action, Action::ListVersions { .. })).next();
+    let listed = ops.find(|op| matches!(op.asked.action, Action::ListVersions { .. }));
     let seen = listed.and_then(|op| op.answer.as_ref()).and_then(|answer| answer.seen.clone());
     assert!(matches!(seen, Some(Seen::Listing(rows)) if !rows.is_empty()));
 }
