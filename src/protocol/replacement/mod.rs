@@ -1,0 +1,21 @@
+//! Replacement.
+pub mod approval;
+pub mod checkpoint;
+pub mod discover;
+pub mod failure;
+mod handoff;
+pub mod identity;
+pub mod ids;
+pub mod intent;
+mod intent_rules;
+pub mod lineage;
+pub mod marker;
+pub mod names;
+pub mod proof;
+pub mod refusal;
+pub mod resolve;
+pub mod run;
+pub mod scan;
+pub mod start;
+pub mod step;
+pub mod store;
