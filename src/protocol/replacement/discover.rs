@@ -275,8 +275,6 @@ fn decide(
     if !is_known {
         return Decision::Wait("a record that somebody refers to is on no drive".to_owned());
     }
-    // A drive that is away may hold the record of a generation that was begun elsewhere: the ones that
-    // answered have to be a majority, and nobody's marker may name a stranger.
     let reserved = records.values().find(|found| found.intent.reserves_targets());
     if let Some(found) = reserved {
         return Decision::Wait(format!("{} has the set", found.intent.task_id));

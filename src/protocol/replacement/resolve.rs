@@ -27,7 +27,7 @@ use crate::protocol::replacement::store::Stored;
 use crate::protocol::replacement::store::Write;
 
 /// The next write that decides who goes on with the targets of `id`; `None` when it is decided:
-/// [`runner`] says who it is.
+/// [`runner`] says whom to ask next.
 ///
 /// # Errors
 ///
@@ -44,9 +44,13 @@ pub fn next_write(
         let expected = "the drive that holds the record";
         return Err(Refusal::AnchorBlank(about("a blank drive", expected, evidence)));
     }
-    let seal = durable.files.record(Record::Seal, id);
-    if seal.is_none() {
-        return Ok(Some(seal_write(Step::IntentSealed, id, None)));
+    if durable.files.record(Record::Seal, id).is_none() {
+        let step = match &stored.value {
+            intent if intent.predecessor.is_some() => Step::SuccessorSealed,
+            intent if intent.legacy_import.is_some() => Step::ImportSealed,
+            _ => Step::IntentSealed,
+        };
+        return Ok(Some(seal_write(step, id, None)));
     }
     if let Some(write) = reconcile_proof(&durable.files, &stored)? {
         return Ok(Some(write));
@@ -56,7 +60,7 @@ pub fn next_write(
         return Ok(None);
     }
     if intent.phase == Phase::Abandoned {
-        return stepped_back(intent).map(|()| None);
+        return stepped_back(&durable.files, intent).map(|()| None);
     }
     check_budget(intent)?;
     let mounted = now.mounted(&intent.targets)?;
@@ -70,32 +74,49 @@ pub fn next_write(
     }
 }
 
-/// Who goes on with the targets of `id`, once [`next_write`] has nothing left to decide.
+/// Whose record is to be asked about the targets of `id`: the last of its chain that is there, or that is over.
+///
+/// It is asked anew after every write: a handoff appends to the chain.
 ///
 /// # Errors
 ///
-/// As reading the records; a chain that leads nowhere.
+/// As reading the records; [`Refusal::LineageBroken`] for a chain that does not end.
 pub fn runner(files: &Files, id: GenerationId) -> Result<GenerationId, Refusal> {
     let mut id = id;
     // No chain is longer than its lineage may be.
     for _ in 0..=crate::protocol::replacement::lineage::LINKS_MAX {
-        let intent = files.intent_of(id)?.value;
-        match intent.handoff {
-            Some(handoff) => id = handoff.link.successor,
-            None => return Ok(id),
+        let handoff = files.intent(id)?.and_then(|stored| stored.value.handoff);
+        match handoff.map(|handoff| handoff.link.successor) {
+            Some(next) if is_there(files, next)? => id = next,
+            _ => return Ok(id),
         }
     }
     let seen = "a chain that does not end";
     Err(Refusal::LineageBroken(on_record(Record::Intent, id, seen, "at most 32 links")))
 }
 
-fn stepped_back(intent: &Intent) -> Result<(), Refusal> {
-    if intent.has_passed_on() {
-        return Ok(());
+/// Whether `id` has a record, or a proof that it is over.
+fn is_there(files: &Files, id: GenerationId) -> Result<bool, Refusal> {
+    Ok(files.intent(id)?.is_some() || files.proof(id)?.is_some())
+}
+
+/// A generation that has passed its targets on, to somebody who is there.
+fn stepped_back(files: &Files, intent: &Intent) -> Result<(), Refusal> {
+    let handoff = intent.handoff.as_ref();
+    let successor = handoff.map(|handoff| handoff.link.successor).or(intent.legacy_successor);
+    let on =
+        |seen: String, expected: &str| on_record(Record::Intent, intent.task_id, seen, expected);
+    match successor {
+        None => {
+            let seen = "an abandoned generation without a successor".to_owned();
+            Err(Refusal::Abandoned(on(seen, "one that has passed its targets on")))
+        }
+        Some(next) if !is_there(files, next)? => {
+            let seen = format!("neither a record nor a proof of {next}");
+            Err(Refusal::SuccessorMissing(on(seen, "one of them")))
+        }
+        Some(_) => Ok(()),
     }
-    let seen = "an abandoned generation without a successor";
-    let expected = "one that has passed its targets on";
-    Err(Refusal::Abandoned(on_record(Record::Intent, intent.task_id, seen, expected)))
 }
 
 /// Refuses a generation that has no pass left.
@@ -188,15 +209,13 @@ fn importing(
     match worst_continuity(&durable.files, intent, mounted) {
         Continuity::Same => Ok(None),
         Continuity::Unknown => Ok(Some(note_write(&durable.files, id, mounted))),
-        Continuity::Changed(seen) => {
+        Continuity::Changed(_) => {
             check_untouched(&durable.files, intent)?;
             let identities = identities(mounted);
             if intent.identities == identities {
                 // Only the note knows of the change, and nothing was rebuilt: it is taken again.
-                let note = note_write(&durable.files, id, mounted);
-                return Ok(Some(note));
+                return Ok(Some(note_write(&durable.files, id, mounted)));
             }
-            let _ = seen;
             let write = stored.save(Step::ImportRebound, |next| {
                 next.identities = identities;
                 next.last_update = now.time_s;

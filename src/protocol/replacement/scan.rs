@@ -290,7 +290,7 @@ fn page_write(
             })
             .map(Some);
     }
-    if !ledger.is_clean() {
+    if !is_clean(intent, ledger) {
         return Err(unclean(intent, ledger));
     }
     if !has_counters_of(intent, ledger) {
@@ -311,6 +311,12 @@ fn page_write(
         .map(Some)
 }
 
+/// Whether neither the ledger nor the record says that a version was left out; the ledger may have been reset
+/// without the record.
+fn is_clean(intent: &Intent, ledger: &Checkpoint) -> bool {
+    ledger.is_clean() && intent.failed_objects == 0 && intent.skipped_objects == 0
+}
+
 fn has_counters_of(intent: &Intent, ledger: &Checkpoint) -> bool {
     let mut counted = intent.clone();
     count(&mut counted, ledger);
@@ -320,6 +326,8 @@ fn has_counters_of(intent: &Intent, ledger: &Checkpoint) -> bool {
 /// Takes the counters of the pass over into the intent.
 fn count(intent: &mut Intent, ledger: &Checkpoint) {
     let left_out = ledger.failed_object_count.saturating_add(ledger.skipped_object_count);
+    // A ledger that was reset under the record counts only what came after.
+    intent.counter_unknown |= ledger.successful_objects < intent.successful_objects;
     intent.processed_objects = ledger.successful_objects.saturating_add(left_out);
     intent.successful_objects = ledger.successful_objects;
     intent.failed_objects = ledger.failed_object_count;
@@ -347,7 +355,7 @@ fn internals_write(
         return Ok(None);
     }
     let mut next = with_outcomes(ledger, outcomes).unwrap_or_else(|| ledger.clone());
-    if !next.is_clean() {
+    if !is_clean(intent, &next) {
         return Err(unclean(intent, &next));
     }
     next = pruned(&next);

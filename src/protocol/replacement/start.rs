@@ -31,7 +31,8 @@ pub struct Request {
 /// # Errors
 ///
 /// [`Refusal::SetReserved`] when another generation of the set still reserves targets (one that has passed its
-/// targets on does not), [`Refusal::TargetNotReady`], and what the records say.
+/// targets on does not), [`Refusal::PhaseUnfit`] when the generation is over, [`Refusal::TargetNotReady`], and what
+/// the records say.
 pub fn next_write(
     durable: &Durable,
     request: &Request,
@@ -54,6 +55,10 @@ pub fn next_write(
         let seal = files.record(Record::Seal, id);
         let is_sealed = seal.is_some();
         return Ok((!is_sealed).then(|| resolve::seal_write(Step::IntentSealed, id, None)));
+    }
+    if files.record(Record::Proof, id).is_some() {
+        let seen = "a proof of an earlier life";
+        return Err(Refusal::PhaseUnfit(on_record(Record::Proof, id, seen, "an id of its own")));
     }
     for other in files.generations() {
         let Some(intent) = files.intent(other)? else {

@@ -1,0 +1,1 @@
+//! What a node makes of a set, and what it tells about it.

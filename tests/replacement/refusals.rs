@@ -1,0 +1,1 @@
+//! Every condition that stops recovery.
