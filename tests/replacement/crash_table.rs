@@ -1,16 +1,11 @@
 //! The table of crash points: a node dies when one write is durable and the next is not, and its next life ends
 //! in the state that the table requires.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-
 use firedrill::protocol::replacement::checkpoint::Checkpoint;
 use firedrill::protocol::replacement::discover;
 use firedrill::protocol::replacement::discover::Alarm;
 use firedrill::protocol::replacement::discover::Decision;
-use firedrill::protocol::replacement::discover::Drive;
 use firedrill::protocol::replacement::discover::DriveState;
-use firedrill::protocol::replacement::discover::Survey;
 use firedrill::protocol::replacement::failure::Failure;
 use firedrill::protocol::replacement::ids::GenerationId;
 use firedrill::protocol::replacement::intent::Phase;
@@ -23,6 +18,7 @@ use firedrill::protocol::replacement::resolve;
 use firedrill::protocol::replacement::start;
 use firedrill::protocol::replacement::step::Step;
 
+use crate::discovery::survey;
 use crate::import::Orphans;
 use crate::world::SET;
 use crate::world::World;
@@ -575,36 +571,4 @@ fn c43() {
 
 fn ledger(world: &World) -> Checkpoint {
     world.durable.files.checkpoint(first()).unwrap().unwrap().value
-}
-
-/// What a node sees of `world`: its targets, and one survivor that holds the records.
-pub fn survey(world: &World) -> Survey {
-    let mut drives: Vec<Drive> = Vec::new();
-    for (index, mount) in world.mounts.iter().enumerate() {
-        let state = match mount {
-            Ok(mount) if mount.is_blank() => DriveState::Blank,
-            Ok(_) => DriveState::Formatted,
-            Err(reason) => DriveState::Away(reason.clone()),
-        };
-        drives.push(Drive {
-            endpoint: crate::world::drive(index, 0).identity.endpoint,
-            is_local: true,
-            state,
-            marker: world.durable.markers[index].clone(),
-            intents: BTreeMap::new(),
-            torn: BTreeSet::new(),
-        });
-    }
-    let files = &world.durable.files;
-    let intents = files.generations().into_iter();
-    let intents = intents.map(|id| (id, files.intent_of(id).map(|stored| stored.value)));
-    drives.push(Drive {
-        endpoint: "http://node-b.example:9000/srv/survivor".to_owned(),
-        is_local: true,
-        state: DriveState::Formatted,
-        marker: None,
-        intents: intents.collect(),
-        torn: BTreeSet::new(),
-    });
-    Survey { set: SET.parse().unwrap(), drives, active: BTreeSet::new(), anchors: BTreeMap::new() }
 }

@@ -169,8 +169,6 @@ refusals! {
     CheckpointRefused = "E62", Record, "the checkpoint cannot be trusted", "move it out of the folder: the pass starts again";
     /// A step that the phase does not have.
     PhaseUnfit = "E64", Report, "the phase has no such step", "none is needed";
-    /// A proof file that holds a valid proof of something else.
-    OtherProof = "E66", Record, "there is another proof", "find out who wrote it; move it out of the folder";
     /// A marker that may not be removed.
     ClearForeign = "E68", Report, "the marker to be removed names another owner", "find the owner's record on the set's drives";
     /// An approval that is not valid.
@@ -193,8 +191,6 @@ refusals! {
     Abandoned = "3.1", Block, "the generation was given up", "import it, or move its record out after it was looked into";
     /// A release refuses what a later one wrote.
     DowngradeRefused = "A7", Block, "an older release meets a record of a later one", "start the later release again";
-    /// A counter would overflow.
-    CounterOverflow = "E21", Report, "a counter cannot be counted on", "restore the record from a backup of the survivor metadata";
 }
 
 /// Builds the particulars of a refusal from what has a text.

@@ -262,22 +262,15 @@ fn check_owned(durable: &Durable, intent: &Intent) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The proof of a completed generation: there and matching, or written again first.
+/// The proof of a completed generation: there, or written again first. One that does not match was refused.
 fn prove(durable: &Durable, intent: &Intent) -> Result<Option<Write>, Refusal> {
     let id = intent.task_id;
-    match durable.files.proof(id)? {
-        Some(proof) if proof.matches(intent) => Ok(None),
-        Some(_) => {
-            let seen = "a valid proof of something else";
-            Err(Refusal::OtherProof(on_record(Record::Proof, id, seen, "this generation's")))
-        }
-        None => {
-            let proof = Proof::of(intent, intent.last_update, Proof::SCHEMA).encode();
-            let expected = durable.files.record(Record::Proof, id);
-            let step = Step::ProofWritten;
-            Ok(Some(Write::record(step, Record::Proof, id, expected, Some(proof))))
-        }
+    if durable.files.proof(id)?.is_some() {
+        return Ok(None);
     }
+    let proof = Proof::of(intent, intent.last_update, Proof::SCHEMA).encode();
+    let expected = durable.files.record(Record::Proof, id);
+    Ok(Some(Write::record(Step::ProofWritten, Record::Proof, id, expected, Some(proof))))
 }
 
 /// Removes the markers of a verified generation, one after another, and enters the cleanup.
