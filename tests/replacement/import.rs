@@ -196,6 +196,19 @@ fn an_imported_successor_that_has_not_begun_is_bound_again_in_place() {
     assert_eq!(orphans.world.count(Step::HandoffPrepared), 0);
 }
 
+/// Goal: between the import and the transfer a marker may be touched by hand: it is moved only from its owner.
+#[test]
+fn an_imported_successor_takes_no_marker_but_the_approved_one() {
+    for (marker, number) in [(Some(b"other".to_vec()), "E32"), (None, "E79")] {
+        let mut orphans = Orphans::approved();
+        orphans.import(|_, _| false).unwrap();
+        orphans.world.durable.markers[0] = marker;
+        let refusal = orphans.world.finish_from(orphans.successor).unwrap_err();
+        assert_eq!(refusal.number(), number, "{refusal}");
+        assert_eq!(orphans.world.count(Step::MarkerMoved), 0);
+    }
+}
+
 /// Goal: after it began, an imported successor hands off like any other, and its heirs carry the import.
 #[test]
 fn a_descendant_of_an_import_carries_it() {

@@ -64,6 +64,7 @@ const ROWS: &[Row] = &[
     ("E7", rebuilding, |it| it.edit(first(), |intent| intent.predecessor = Some(id(5)))),
     ("E7", rebuilding, |it| it.edit(first(), |intent| intent.generation = Some(id(5)))),
     ("E7", rebuilding, |it| it.edit(first(), |intent| intent.set_disk_id = "set".to_owned())),
+    ("E9", || handing_over(Step::HandoffCommitted, 1), |it| { let next = successor(it); it.edit(next, |intent| intent.identities[0].canonical_path = "/x".to_owned()); }),
     ("E8", rebuilding, |it| { let link = link(&handing_over(Step::HandoffPrepared, 1)); it.edit(first(), |intent| intent.lineage = vec![link]); }),
     ("E9", rebuilding, |it| it.edit(first(), |intent| { intent.identities.pop(); })),
     ("E9", rebuilding, |it| it.edit(first(), |intent| intent.identities.swap(0, 1))),
@@ -90,6 +91,7 @@ const ROWS: &[Row] = &[
     ("E32", || handing_over(Step::MarkerMoved, 1), |it| it.durable.markers[1] = Some(b"other".to_vec())),
     ("E33", rebuilding, |it| it.mounts.swap(0, 1)),
     ("E34", rebuilding, |it| { it.remount(0); let long = long_lineage(it); it.edit(first(), |intent| { intent.predecessor = long.last().map(|link| link.predecessor); intent.lineage = long; }); }),
+    ("E37", || handing_over(Step::MarkersOwned, 1), |it| { let mut mount = it.mounts[1].clone().unwrap(); mount.format_id = None; it.mounts[1] = Ok(mount); it.durable.markers[1] = None; }),
     ("E37", || handing_over(Step::SuccessorSealed, 1), |it| { let mut mount = it.mounts[1].clone().unwrap(); mount.format_id = None; it.mounts[1] = Ok(mount); it.durable.markers[1] = None; }),
     ("E38", || handing_over(Step::SuccessorSealed, 1), |it| { let next = successor(it); it.edit(next, |intent| intent.processed_objects = 1); it.remount(0); }),
     ("E38", || handing_over(Step::SuccessorSealed, 1), |it| { let next = successor(it); it.put(Record::Checkpoint, next, b""); it.remount(0); }),
@@ -100,6 +102,7 @@ const ROWS: &[Row] = &[
     ("E44", rebuilding, |it| { it.edit(first(), |intent| intent.retry_count = 3); it.remount(0); }),
     ("E62", rebuilding, |it| { it.put(Record::Blocked, first(), b"blocked"); let spoilt = Checkpoint::fresh(first(), 1).encode(); it.put(Record::Checkpoint, first(), &spoilt); }),
     ("E68", || World::blank(2).until(Step::VerifiedSaved, 1), |it| it.durable.markers[0] = Some(b"other".to_vec())),
+    ("E79", || handing_over(Step::SuccessorSealed, 1), |it| { it.remount(1); it.durable.markers[1] = None; }),
     ("E79", || handing_over(Step::SuccessorSealed, 1), |it| it.durable.markers[1] = None),
     ("Q16", rebuilding, |it| it.durable.files.is_blank = true),
     ("3.1", rebuilding, |it| it.edit(first(), |intent| intent.phase = Phase::Abandoned)),
@@ -349,6 +352,19 @@ fn a_failed_acquisition_takes_back_what_it_wrote() {
     let moved = handing_over(Step::MarkerMoved, 1);
     let next = successor(&moved);
     assert_eq!(run::roll_back(&moved.durable, next, &[0]), Ok(None));
+}
+
+/// Goal: a marker goes only beside a proof; one that was lost is written again first.
+#[test]
+fn a_proof_that_was_lost_is_written_again_before_a_marker_goes() {
+    for step in [Step::VerifiedSaved, Step::CleanupEntered] {
+        let mut world = World::blank(1).until(step, 1);
+        world.remove(Record::Proof, first());
+        world.live(first(), |_, _| true).unwrap();
+        assert_eq!(world.log.last(), Some(&Step::ProofWritten), "after {step:?}");
+        world.finish().unwrap();
+        world.assert_over();
+    }
 }
 
 /// Goal: no proof without a clean pass and a check that found everything.

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use crate::protocol::replacement::identity::Continuity;
 use crate::protocol::replacement::identity::Mounted;
-use crate::protocol::replacement::identity::continuity;
+use crate::protocol::replacement::identity::is_another_drive;
 use crate::protocol::replacement::ids::GenerationId;
 use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::intent::Layout;
@@ -188,7 +188,8 @@ fn terms(
 ) -> Result<(Vec<crate::protocol::replacement::identity::Identity>, Vec<Option<String>>), Refusal> {
     let endpoints: Vec<String> = link.targets.iter().map(|it| it.endpoint.clone()).collect();
     let owners = durable.owners(&endpoints)?;
-    let note = durable.files.note(link.successor);
+    // A drive whose marker was expected is the one that the predecessor had marked, and so had noted.
+    let note = durable.files.note(link.successor).or(durable.files.note(link.predecessor));
     let owner = marker::owner(&link.set_disk_id, link.successor);
     let mut expected = link.expected_markers.clone();
     for (index, found) in owners.iter().enumerate() {
@@ -206,15 +207,14 @@ fn terms(
         }
         let drive = mounted[index];
         let noted = note.as_ref().and_then(|note| note.targets.get(index));
-        let change = continuity(&link.targets[index], noted, drive);
-        match change {
-            Continuity::Changed(_) if drive.is_blank() => expected[index] = None,
-            _ if drive.is_blank() => {
-                let seen = "a blank drive that may be the recorded one";
-                return Err(Refusal::PendingDiffers(about(seen, wanted, evidence)));
-            }
-            _ => return Err(Refusal::MarkerVanished(about("no marker", wanted, evidence))),
+        if !drive.is_blank() {
+            return Err(Refusal::MarkerVanished(about("no marker", wanted, evidence)));
         }
+        if !is_another_drive(&link.targets[index], noted, drive) {
+            let seen = "a blank drive that may be the recorded one, emptied";
+            return Err(Refusal::PendingDiffers(about(seen, wanted, evidence)));
+        }
+        expected[index] = None;
     }
     Ok((resolve::identities(mounted), expected))
 }

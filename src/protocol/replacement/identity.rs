@@ -139,6 +139,16 @@ pub fn continuity(recorded: &Identity, note: Option<&NotedTarget>, now: &Mounted
     }
 }
 
+/// Whether `now` is another drive than the one that was `recorded`, and not the same one emptied: its file system
+/// is another, or nothing is known of file systems and the fingerprint differs.
+pub fn is_another_drive(recorded: &Identity, note: Option<&NotedTarget>, now: &Mounted) -> bool {
+    let noted = note.and_then(|note| note.filesystem_uuid.as_ref());
+    match (noted, &now.filesystem_uuid) {
+        (Some(noted), Some(now)) => noted != now,
+        _ => *recorded != now.identity,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

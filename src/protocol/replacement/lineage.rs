@@ -151,3 +151,89 @@ pub fn check(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SET: &str = "pool_0_set_0";
+
+    fn id(number: u128) -> GenerationId {
+        GenerationId(uuid::Uuid::from_u128(number))
+    }
+
+    /// A link from one generation to the next.
+    fn link(predecessor: u128, successor: u128) -> Link {
+        let target = Identity {
+            endpoint: "/d".to_owned(),
+            canonical_path: "/d".to_owned(),
+            physical_device_ids: vec!["loop0".to_owned()],
+            filesystem_identity: "69:1792:2".to_owned(),
+        };
+        Link {
+            transaction_id: id(0),
+            predecessor: id(predecessor),
+            successor: id(successor),
+            set_disk_id: SET.to_owned(),
+            source_sha256: [0; 32],
+            targets: vec![target],
+            expected_markers: vec![Some(marker::owner(SET, id(predecessor)))],
+            buckets: vec!["a".to_owned(), "b".to_owned()],
+        }
+    }
+
+    fn chain(pairs: &[(u128, u128)]) -> Vec<Link> {
+        pairs.iter().map(|(one, other)| link(*one, *other)).collect()
+    }
+
+    #[test]
+    fn only_one_chain_to_the_last_generation_is_a_lineage() {
+        let ask = |pairs: &[(u128, u128)], last| check(&chain(pairs), id(last), SET, id(last));
+        assert_eq!(ask(&[], 1), Ok(()));
+        assert_eq!(ask(&[(1, 2), (2, 3)], 3), Ok(()));
+        let broken: [(&[(u128, u128)], u128); 6] = [
+            (&[(1, 2), (2, 3)], 4),
+            (&[(1, 2), (9, 3)], 3),
+            (&[(1, 2), (2, 1), (1, 3)], 3),
+            (&[(3, 1), (1, 3)], 3),
+            (&[(1, 1)], 1),
+            (&[(1, 2), (1, 3)], 3),
+        ];
+        for (pairs, last) in broken {
+            assert!(ask(pairs, last).is_err(), "{pairs:?} leads to {last}");
+        }
+        assert!(check(&chain(&[(1, 2)]), id(2), "pool_0_set_1", id(2)).is_err(), "another set");
+    }
+
+    #[test]
+    fn a_lineage_has_at_most_thirty_two_links() {
+        let pairs: Vec<_> = (1..=33).map(|number| (number, number + 1)).collect();
+        assert_eq!(check(&chain(&pairs[..32]), id(33), SET, id(33)), Ok(()));
+        assert!(check(&chain(&pairs), id(34), SET, id(34)).is_err());
+    }
+
+    #[test]
+    fn a_link_is_refused_for_each_of_its_members() {
+        let changes: [fn(&mut Link); 7] = [
+            |link| link.successor = link.predecessor,
+            |link| link.set_disk_id = "set".to_owned(),
+            |link| link.targets.clear(),
+            |link| link.targets.push(link.targets[0].clone()),
+            |link| link.expected_markers.clear(),
+            |link| link.expected_markers[0] = Some("pool_0_set_0:x".to_owned()),
+            |link| link.buckets.reverse(),
+        ];
+        assert_eq!(link(1, 2).check(id(1)), Ok(()));
+        for (index, change) in changes.iter().enumerate() {
+            let mut link = link(1, 2);
+            change(&mut link);
+            assert!(link.check(id(1)).is_err(), "change {index}");
+        }
+        let text = serde_json::to_string(&link(1, 2)).unwrap();
+        assert!(serde_json::from_str::<Link>(&text).is_ok());
+        let unknown = text.replacen('{', "{\"x\":1,", 1);
+        assert!(serde_json::from_str::<Link>(&unknown).is_err(), "an unknown key");
+        let short = text.replacen("[0,0,", "[0,", 1);
+        assert!(serde_json::from_str::<Link>(&short).is_err(), "31 numbers");
+    }
+}

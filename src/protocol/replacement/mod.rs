@@ -35,7 +35,9 @@
 //! `runner = resolve::runner(files, root)`; `run::next_write(durable, runner, now, done)`; a write is performed and
 //! everything read again; on `None` do `run::work(durable, runner)` and pass it as `done`; nothing to do is the
 //! end. A [`refusal::Refusal`] ends it: [`failure::next_write`] is asked until it has nothing to record, and after a
-//! failed acquisition [`run::roll_back`].
+//! failed acquisition [`run::roll_back`]. A target that goes away after work was begun is handed in as
+//! [`failure::Failure::TargetNotReady`], which rewinds the pass; one that was not ready at the first question leaves no
+//! trace.
 //!
 //! What the executor observes and hands in: the time; each target's fingerprint, file-system UUID and drive id,
 //! taken anew for every question through the pinned descriptor, or why it is not ready; the buckets that exist;

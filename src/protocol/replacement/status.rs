@@ -74,6 +74,22 @@ pub struct Snapshot {
     pub records: Vec<StatusRecord>,
 }
 
+/// The whole answer of a node that was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// [`CONTRACT_VERSION`].
+    pub contract_version: u32,
+    /// The route that was asked.
+    pub path: String,
+    /// [`SCOPE`].
+    pub scope: String,
+    /// What the node tells of its own drives.
+    pub local: Snapshot,
+    /// What the nodes tell together.
+    pub cluster: Snapshot,
+}
+
 /// What one drive holds: its records and proofs, or why it could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriveRecords {
