@@ -294,6 +294,8 @@ fn failed_pass() -> (World, Refusal) {
     world.failing.insert("key-4".to_owned());
     let refusal = world.begin(|_, _| false).unwrap_err();
     assert!(matches!(refusal, Refusal::PassUnclean(_)), "{refusal}");
+    let done = world.intent(first()).unwrap().completed_buckets;
+    assert!(done.is_empty(), "the first bucket that is not clean stops the pass");
     (world, refusal)
 }
 

@@ -115,6 +115,11 @@ fn a_marker_without_a_record_and_an_anchor_that_is_away_start_nothing() {
     found.drives[2].intents.clear();
     found.drives[1].state = DriveState::Blank;
     found.drives[1].marker = None;
+    // Another survivor could hold a record, and still nothing is begun.
+    let mut survivor = found.drives[2].clone();
+    survivor.endpoint = "http://node-b.example:9000/srv/other".to_owned();
+    survivor.state = DriveState::Formatted;
+    found.drives.push(survivor);
     let discovery = discover::discover(&found);
     assert!(matches!(discovery.decision, Decision::Wait(_)), "{discovery:?}");
     let is_told = |wanted: fn(&Alarm) -> bool| discovery.alarms.iter().any(wanted);
@@ -138,6 +143,13 @@ fn a_record_that_cannot_be_trusted_blocks_the_set() {
     };
     assert_eq!(blocked(|it| put(it, |intent| intent.last_update += 1)), "E50");
     assert_eq!(blocked(|it| put(it, |intent| intent.buckets.clear())), "E50");
+    let ahead = blocked(|it| {
+        put(it, |intent| {
+            intent.revision += 1;
+            intent.buckets.clear();
+        });
+    });
+    assert_eq!(ahead, "E50", "no save changes what a record is bound to");
     assert_eq!(
         blocked(|it| put(it, |intent| intent.set_disk_id = "pool_0_set_9".to_owned())),
         "E48"

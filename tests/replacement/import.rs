@@ -359,9 +359,15 @@ fn a_retired_source_without_its_archive_stops_the_import() {
     let mut orphans = Orphans::approved();
     orphans.import(|_, step| step == Step::SourceRetired).unwrap();
     let path = names::archive_path(orphans.successor, orphans.sources[0]);
-    orphans.world.durable.files.bytes.remove(&path);
+    let files = &mut orphans.world.durable.files.bytes;
+    let original = String::from_utf8(files.remove(&path).unwrap()).unwrap();
     let refusal = orphans.import(|_, _| false).unwrap_err();
     assert!(matches!(refusal, Refusal::ArchiveDiffers(_)), "{refusal}");
+    let edited = original.replacen("\"retry_count\":0", "\"retry_count\":1", 1);
+    assert_ne!(edited, original);
+    orphans.world.durable.files.bytes.insert(path, edited.into_bytes());
+    let refusal = orphans.import(|_, _| false).unwrap_err();
+    assert!(matches!(refusal, Refusal::ArchiveDiffers(_)), "an edited archive: {refusal}");
 }
 
 /// Goal: a plan grows until the successor has begun, and is kept from then on.

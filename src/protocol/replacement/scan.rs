@@ -380,8 +380,7 @@ fn checked_write(
         let on = on_record(Record::Checkpoint, id, seen, "the end of the pass");
         return Err(Refusal::PhaseUnfit(on));
     }
-    let is_clean = ledger.is_clean() && intent.failed_objects == 0 && intent.skipped_objects == 0;
-    if !is_clean {
+    if !is_clean(intent, ledger) {
         return Err(unclean(intent, ledger));
     }
     if checked.unproved > 0 || checked.versions < ledger.successful_objects.min(1) {
