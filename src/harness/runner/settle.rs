@@ -99,7 +99,7 @@ impl Life<'_> {
             None => match self.admin.heal(address).await {
                 Ok(started) => {
                     healing.id = Some(started.id);
-                    return Standing::Left("a heal has just begun".to_owned());
+                    return Standing::Left(healing.words("a heal has just begun"));
                 }
                 Err(reason) => return healing.elsewhere(self.plan.testbed.nodes, &reason),
             },
@@ -109,9 +109,10 @@ impl Life<'_> {
             },
         };
         if let Some(left) = left_of(&progress) {
-            if progress.state != HealState::Running {
-                healing.id = None;
+            if progress.state == HealState::Running {
+                return Standing::Left(healing.words(&left));
             }
+            healing.again(&left);
             return Standing::Left(left);
         }
         for node in 0..self.plan.testbed.nodes {
@@ -122,7 +123,8 @@ impl Life<'_> {
             let off = status.drives.iter().find(|drive| drive.state != DriveCondition::Online);
             let left = match off {
                 Some(drive) => {
-                    format!("node {node} sees drive {} {:?}", drive.name, drive.state)
+                    let state = format!("{:?}", drive.state).to_lowercase();
+                    format!("node {node} sees drive {} {state}", drive.name)
                 }
                 None if !status.ready => format!("node {node} is not ready: {}", status.reason),
                 None if status.heal.queued > 0 => {
@@ -131,8 +133,8 @@ impl Life<'_> {
                 None => continue,
             };
             // What is completed now may have been missed by the heal before.
-            healing.id = None;
-            return Standing::Left(left.to_lowercase());
+            healing.again(&left);
+            return Standing::Left(left);
         }
         Standing::Whole
     }
@@ -156,13 +158,28 @@ fn left_of(progress: &HealProgress) -> Option<String> {
 struct Healing {
     node: usize,
     id: Option<String>,
+    /// Why the one before was not enough.
+    because: Option<String>,
 }
 
 impl Healing {
+    /// Another heal is needed.
+    fn again(&mut self, because: &str) {
+        (self.id, self.because) = (None, Some(because.to_owned()));
+    }
+
+    /// How far it is, and why it runs.
+    fn words(&self, progress: &str) -> String {
+        match &self.because {
+            Some(because) => format!("{progress}, once more: {because}"),
+            None => progress.to_owned(),
+        }
+    }
+
     /// Turns to the next node.
     fn elsewhere(&mut self, nodes: usize, reason: &str) -> Standing {
         let left = format!("node {} does not heal: {reason}", self.node);
-        self.id = None;
+        self.again(&left);
         self.node = (self.node + 1) % nodes;
         Standing::Left(left)
     }

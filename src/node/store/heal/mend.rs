@@ -9,6 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::grace;
+use super::grace::Stays;
 use super::surplus;
 use super::surplus::Spare;
 use super::verify;
@@ -65,6 +66,8 @@ pub(super) struct Mended {
     pub quarantined: u64,
     /// Versions that nothing could be done for now.
     pub unhealed: u64,
+    /// Leftovers that no version suffers from, whose grace has not ended.
+    pub waiting: u64,
     /// Drives that did not answer.
     pub silent: usize,
     /// Problems in words.
@@ -243,7 +246,10 @@ impl Mender {
             let removing = self.manner.removing;
             if let Err(why) = grace::allows(&self.store, copies, &leftover, removing).await {
                 self.mended.versions += 1;
-                self.fail(&copies.target, id, &why);
+                match why {
+                    Stays::Grace => self.mended.waiting += 1,
+                    Stays::Unproved(_) => self.fail(&copies.target, id, &why.to_string()),
+                }
                 continue;
             }
             let version = Some(settle::published(&leftover.version));

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::Busy;
 use super::grace;
+use super::grace::Stays;
 use super::mend;
 use super::mend::Manner;
 use super::mend::Mended;
@@ -104,6 +105,7 @@ impl Sequence {
             progress.healed += mended.healed;
             progress.quarantined += mended.quarantined;
             progress.unhealed += mended.unhealed;
+            progress.waiting += mended.waiting;
             let room = PROBLEMS_MAX.saturating_sub(progress.problems.len());
             progress.problems.extend(mended.problems.into_iter().take(room));
         });
@@ -276,10 +278,12 @@ impl Sequence {
         }
         for leftover in surplus::leftovers(copies) {
             let allowed = grace::allows(&self.store, copies, &leftover, false).await;
-            if let Err(why) = allowed {
-                self.fail(format!("{}: {why}", copies.target));
-                return false;
+            match allowed {
+                Ok(()) => continue,
+                Err(Stays::Grace) => self.add(Mended { waiting: 1, ..Mended::default() }),
+                Err(why) => self.fail(format!("{}: {why}", copies.target)),
             }
+            return false;
         }
         true
     }
