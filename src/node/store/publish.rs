@@ -101,8 +101,7 @@ async fn publish_locked(store: Arc<Store>, publish: Publish) -> Result<Published
     let decided = is_decided(&store, &mut copies, object.version, &lock).await;
     store.remake_bucket(&copies).await?;
 
-    let newest_ns = copies.newest_ns().max(since_ns);
-    object.modtime_ns = now_ns().max(newest_ns.saturating_add(1));
+    object.modtime_ns = store.parts.rules.moment_ns(now_ns(), copies.newest_ns(), since_ns);
     let outcome = PutOutcome {
         etag: object.etag().to_owned(),
         version: names_version.then_some(object.version),

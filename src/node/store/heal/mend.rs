@@ -237,7 +237,7 @@ impl Mender {
 
     /// Moves leftovers away, where the grace rules allow it.
     async fn send_off(&mut self, copies: &Copies) -> bool {
-        let mut changed = false;
+        let mut changed = self.purge_markers(copies).await;
         for leftover in surplus::leftovers(copies) {
             let id = leftover.version.id();
             if self.manner.only.is_some_and(|only| only != id) {
@@ -257,6 +257,21 @@ impl Mender {
             let each = each.map(|slot| (*slot, Quarantine { version, ..self.quarantine(copies) }));
             changed |= self.move_away(copies.set, each.collect()).await;
             grace::forget(&self.store, copies.set, &copies.target, &leftover).await;
+        }
+        changed
+    }
+
+    /// What a planted defect does: a marker that not every drive has is taken for dangling.
+    async fn purge_markers(&mut self, copies: &Copies) -> bool {
+        if self.store.parts.rules.heals_markers() {
+            return false;
+        }
+        let mut changed = false;
+        for marker in surplus::partial_markers(copies) {
+            let version = Some(settle::published(&marker.version));
+            let each = marker.slots.iter();
+            let each = each.map(|slot| (*slot, Quarantine { version, ..self.quarantine(copies) }));
+            changed |= self.move_away(copies.set, each.collect()).await;
         }
         changed
     }

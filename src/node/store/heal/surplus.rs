@@ -161,6 +161,23 @@ pub(super) fn leftovers(copies: &Copies) -> Vec<Leftover> {
     leftovers
 }
 
+/// Delete markers that are there, and that a drive which answers lacks.
+pub(super) fn partial_markers(copies: &Copies) -> Vec<Leftover> {
+    let mut partial = Vec::new();
+    for (id, _) in copies.ids() {
+        let Decision::Present(backing) = copies.decide(id, true) else { continue };
+        let holds = |slot: &usize| backing.holders.contains(slot);
+        let lacks = |slot: usize| copies.copies[slot].meta().is_some() && !holds(&slot);
+        let version = backing.holders.first().and_then(|slot| copies.version(*slot, id));
+        if let Some(version) = version.filter(|version| version.header().is_delete_marker())
+            && (0..copies.copies.len()).any(lacks)
+        {
+            partial.push(Leftover { version: version.clone(), slots: backing.holders.clone() });
+        }
+    }
+    partial
+}
+
 /// What every drive has too much, by slot. Nothing is too much before every drive has spoken and every
 /// version is decided.
 pub(super) fn spares(copies: &Copies) -> Vec<Spare> {
