@@ -369,7 +369,14 @@ impl Mender {
             for parts in parts {
                 requests.push((slot, self.settle(copies, Vec::new(), Vec::new(), Some(parts))));
             }
-            self.store.ask(copies.set, requests).await;
+            for (slot, answer) in self.store.ask(copies.set, requests).await {
+                if let Err(error) = answer {
+                    let why =
+                        format!("{}: drive {slot} keeps what nobody needs: {error}", copies.target);
+                    self.mended.unhealed += 1;
+                    self.mended.problems.push(why);
+                }
+            }
             if !orphans.is_empty() || !inline.is_empty() {
                 let directories = orphans;
                 away.push((slot, Quarantine { directories, inline, ..self.quarantine(copies) }));

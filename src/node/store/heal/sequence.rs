@@ -28,6 +28,7 @@ use crate::node::seams::LockMode;
 use crate::node::store::Store;
 use crate::node::store::api::HealProgress;
 use crate::node::store::api::HealRequest;
+use crate::node::store::api::StoreError;
 use crate::node::store::bucket;
 use crate::node::store::calls::now_ns;
 use crate::node::store::calls::upload_resource;
@@ -146,6 +147,10 @@ impl Sequence {
         for set in 0..self.store.sets() {
             self.keys(set, layout::SYSTEM, "", 0).await;
         }
+        for set in 0..self.store.sets() {
+            // Before their keys are looked at, where what was moved there would be taken for garbage.
+            self.take_back(set).await;
+        }
         for bucket in self.bucket_names().await {
             self.bucket(&bucket, "").await;
         }
@@ -242,6 +247,31 @@ impl Sequence {
         }
         while let Some(mended) = working.next().await {
             self.add(mended);
+        }
+    }
+
+    /// Gives open uploads their parts back whose completion was interrupted.
+    async fn take_back(&self, set: usize) {
+        let mut walker = Walker::new(&self.store, set, layout::SYSTEM, UPLOADS, "", 0);
+        loop {
+            let copies = match walker.next().await {
+                Ok(Some(copies)) => copies,
+                Ok(None) => return,
+                // Told when they are mended.
+                Err(_) => return,
+            };
+            let Ok(found) = copies.read(Want::Latest, true) else { continue };
+            let Some(object) = found.first().and_then(|it| it.version.as_object()) else {
+                continue;
+            };
+            let Some(target) = multipart::target_of(object) else { continue };
+            let resource = upload_resource(&copies.target, &target.key);
+            let Ok(_lock) = self.store.lock(&resource, LockMode::Exclusive).await else { continue };
+            match multipart::take_back(&self.store, &copies.target, object).await {
+                // Of a bucket that is gone everything goes.
+                Ok(()) | Err(StoreError::NoSuchBucket(_)) => {}
+                Err(error) => self.fail(format!("{target}: its upload: {error}")),
+            }
         }
     }
 

@@ -172,7 +172,8 @@ pub(super) fn partial_markers(copies: &Copies) -> Vec<Leftover> {
         if let Some(version) = version.filter(|version| version.header().is_delete_marker())
             && (0..copies.copies.len()).any(lacks)
         {
-            partial.push(Leftover { version: version.clone(), slots: backing.holders.clone() });
+            let (version, slots) = (version.clone(), backing.holders.clone());
+            partial.push(Leftover { version, slots, in_the_way: false });
         }
     }
     partial
