@@ -95,6 +95,12 @@ impl Life<'_> {
     /// How the nodes say that the repair stands; starts a heal where none runs.
     async fn standing(&self, healing: &mut Healing) -> Standing {
         let address = self.testbed.client_address(healing.node);
+        if healing.id.is_none()
+            && let Some(left) = self.out_of_service(false).await
+        {
+            // A heal would pass over what is away, and end.
+            return Standing::Left(left);
+        }
         let progress = match &healing.id {
             None => match self.admin.heal(address).await {
                 Ok(started) => {
@@ -115,28 +121,37 @@ impl Life<'_> {
             healing.again(&left);
             return Standing::Left(left);
         }
+        match self.out_of_service(true).await {
+            Some(left) => {
+                // What is completed now may have been missed by the heal before.
+                healing.again(&left);
+                Standing::Left(left)
+            }
+            None => Standing::Whole,
+        }
+    }
+
+    /// The first node that is not ready or misses a drive; `or_behind`, or that has partial writes queued.
+    async fn out_of_service(&self, or_behind: bool) -> Option<String> {
         for node in 0..self.plan.testbed.nodes {
             let status = match self.admin.status(self.testbed.client_address(node)).await {
                 Ok(status) => status,
-                Err(reason) => return Standing::Left(format!("node {node}: {reason}")),
+                Err(reason) => return Some(format!("node {node}: {reason}")),
             };
             let off = status.drives.iter().find(|drive| drive.state != DriveCondition::Online);
-            let left = match off {
-                Some(drive) => {
-                    let state = format!("{:?}", drive.state).to_lowercase();
-                    format!("node {node} sees drive {} {state}", drive.name)
-                }
-                None if !status.ready => format!("node {node} is not ready: {}", status.reason),
-                None if status.heal.queued > 0 => {
-                    format!("node {node} has {} partial writes queued", status.heal.queued)
-                }
-                None => continue,
-            };
-            // What is completed now may have been missed by the heal before.
-            healing.again(&left);
-            return Standing::Left(left);
+            if let Some(drive) = off {
+                let state = format!("{:?}", drive.state).to_lowercase();
+                return Some(format!("node {node} sees drive {} {state}", drive.name));
+            }
+            if !status.ready {
+                return Some(format!("node {node} is not ready: {}", status.reason));
+            }
+            let queued = status.heal.queued;
+            if or_behind && queued > 0 {
+                return Some(format!("node {node} has {queued} partial writes queued"));
+            }
         }
-        Standing::Whole
+        None
     }
 }
 

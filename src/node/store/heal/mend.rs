@@ -68,8 +68,6 @@ pub(super) struct Mended {
     pub unhealed: u64,
     /// Leftovers that no version suffers from, whose grace has not ended.
     pub waiting: u64,
-    /// Drives that did not answer.
-    pub silent: usize,
     /// Problems in words.
     pub problems: Vec<String>,
 }
@@ -77,7 +75,7 @@ pub(super) struct Mended {
 impl Mended {
     /// Whether every drive has everything, and none was missing.
     pub(super) fn is_done(&self) -> bool {
-        self.unhealed == 0 && self.silent == 0
+        self.unhealed == 0
     }
 }
 
@@ -167,7 +165,11 @@ impl Mender {
             }
         }
         let copies = self.read_again(&copies).await;
-        self.mended.silent = surplus::silent(&copies);
+        let silent = surplus::silent(&copies);
+        if silent > 0 {
+            self.mended.unhealed += 1;
+            self.mended.problems.push(format!("{}: {silent} drives do not answer", copies.target));
+        }
         if self.manner.only.is_none() {
             self.clear_up(&copies).await;
         }
