@@ -360,6 +360,7 @@ mod tests {
             buckets: Vec::new(),
             keys: vec![key],
             surplus: Vec::new(),
+            replacement: Vec::new(),
             bytes_read: 0,
         }
     }

@@ -109,6 +109,12 @@ pub enum DriveError {
         /// The mount point.
         root: String,
     },
+    /// Somebody else holds the lock that the request needs.
+    #[error("somebody else holds {path}")]
+    Busy {
+        /// The lock, relative to the drive.
+        path: String,
+    },
     /// This node does not own the drive yet, or not any more.
     #[error("the drive is not owned")]
     NotOwned,
@@ -198,6 +204,7 @@ impl DriveError {
             | Self::Blank
             | Self::Formatted
             | Self::Leased { .. }
+            | Self::Busy { .. }
             | Self::NotOwned
             | Self::Illegal { .. }
             | Self::NotAsked { .. } => Effect::None,

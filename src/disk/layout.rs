@@ -13,6 +13,10 @@ use sha2::Sha256;
 use siphasher::sip::SipHasher24;
 use uuid::Uuid;
 
+use crate::protocol::replacement::names;
+pub use crate::protocol::replacement::names::FOLDER as REPLACEMENT;
+pub use crate::protocol::replacement::names::LEASE as EXECUTION;
+pub use crate::protocol::replacement::names::SWAP_LOCK;
 use crate::value::VersionId;
 
 /// The system volume.
@@ -157,6 +161,16 @@ pub fn decode_key(path: &str) -> String {
     match path.strip_suffix(DIRECTORY_SUFFIX) {
         Some(plain) => format!("{plain}/"),
         None => path.to_owned(),
+    }
+}
+
+/// Whether a path is one that the replacement protocol uses: a record, or one of its locks.
+pub fn is_replacement(path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    match name {
+        EXECUTION => folder.is_empty(),
+        SWAP_LOCK => [SYSTEM, BUCKETS, REPLACEMENT].contains(&folder),
+        _ => names::parse(path) != names::Name::Other,
     }
 }
 

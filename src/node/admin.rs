@@ -1,4 +1,4 @@
-//! `/firedrill/v1/…`: how the node stands, healing, its configuration. Every request is signed.
+//! `/firedrill/v1/…`: how the node stands, healing, replacements, its configuration. Every request is signed.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use sha2::Digest as _;
 use sha2::Sha256;
 
 use crate::node::peer::client::now_ms;
+use crate::node::replacement;
 use crate::node::service::Node;
 use crate::node::store::api::HealRequest;
 use crate::protocol::admin::HealProgress;
@@ -37,8 +38,8 @@ struct Refused<'a> {
 }
 
 /// Answers one request.
-pub fn answer(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Response<Bytes> {
-    match done(node, head, body) {
+pub async fn answer(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Response<Bytes> {
+    match done(node, head, body).await {
         Ok(json) => json_answer(StatusCode::OK, json),
         Err(Refusal { status, why }) => {
             let json = serde_json::to_vec(&Refused { error: &why }).unwrap_or_default();
@@ -56,7 +57,7 @@ pub fn json_answer(status: StatusCode, json: Vec<u8>) -> Response<Bytes> {
     answer.expect("a status and a constant header make an answer")
 }
 
-fn done(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Result<Vec<u8>, Refusal> {
+async fn done(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Result<Vec<u8>, Refusal> {
     let who = signer(node, head, body)?;
     let may = |action: &str| {
         if node.loaded.principals.allows(&who, action) {
@@ -69,6 +70,10 @@ fn done(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Result<Vec<u8>, Refusal
         (&Method::GET, "status") => {
             may("admin:Status")?;
             json(&node.status())
+        }
+        (&Method::GET, "replacement") => {
+            may("admin:Status")?;
+            json(&replacement::answer(node, head.uri.path()).await)
         }
         (&Method::GET, "config") => {
             may("admin:Config")?;

@@ -145,8 +145,12 @@ fn check(config: &NodeConfig) -> Result<usize, String> {
     if let Some((name, _)) = periods.iter().find(|(_, ms)| *ms == 0) {
         return Err(format!("{name} is 0"));
     }
-    if limits.drive_queue_max == 0 {
-        return Err("drive_queue_max is 0".to_owned());
+    for (name, count) in
+        [("drive_queue_max", limits.drive_queue_max), ("replacement_page", limits.replacement_page)]
+    {
+        if count == 0 {
+            return Err(format!("{name} is 0"));
+        }
     }
     Ok(parity)
 }

@@ -157,6 +157,20 @@ impl Metrics {
             "Reads that met a bad shard.",
             repaired,
         );
+        let of = &status.replacement;
+        text.one("firedrill_replacement_open", "gauge", "Sets with an open replacement.", of.open);
+        text.one(
+            "firedrill_replacement_running",
+            "gauge",
+            "Generations with a live executor.",
+            of.running,
+        );
+        let (alarms, writes) = (of.alarms.len(), of.writes);
+        text.one("firedrill_replacement_alarms", "gauge", "What an operator has to know.", alarms);
+        text.one("firedrill_replacement_writes_total", "counter", "Durable steps taken.", writes);
+        let (proofs, refusals) = (of.proofs, of.refusals);
+        text.one("firedrill_replacement_proofs_total", "counter", "Proofs written.", proofs);
+        text.one("firedrill_replacement_refusals_total", "counter", "Attempts refused.", refusals);
         let granted = status.locks_granted;
         text.one("firedrill_locks_granted", "gauge", "Locks granted by this node.", granted);
         let held = status.locks_held;
@@ -216,6 +230,7 @@ mod tests {
     use super::*;
     use crate::protocol::admin::DriveStatus;
     use crate::protocol::admin::HealStatus;
+    use crate::protocol::admin::ReplacementStatus;
     use crate::protocol::control::Defect;
 
     #[test]
@@ -244,6 +259,7 @@ mod tests {
             defects: vec![Defect::SkipsDirectorySync],
             drives: vec![drive],
             heal: HealStatus { queued: 7, ..HealStatus::default() },
+            replacement: ReplacementStatus { open: 1, writes: 9, ..ReplacementStatus::default() },
             locks_granted: 0,
             locks_held: 2,
             writes_unknown: 0,
@@ -261,6 +277,8 @@ mod tests {
             "firedrill_drive_queued{drive=\"0/1\"} 3",
             "firedrill_heal_queued 7",
             "firedrill_locks_held 2",
+            "firedrill_replacement_open 1",
+            "firedrill_replacement_writes_total 9",
             "firedrill_http_in_flight 0",
             "firedrill_planted_defect{defect=\"SkipsDirectorySync\"} 1",
         ] {

@@ -6,6 +6,7 @@
 //! | `service` | one node: drives, peers, locks, store, how it stands |
 //! | `negotiate`, `startup` | which format the deployment has: the loop, and the decision |
 //! | `drives`, `local` | the drives of this node: queues, threads, keepers |
+//! | `replacement` | the loop that replaces drives, as `protocol::replacement` has it |
 //! | `peer` | the other nodes: their drives and locks, and what they may ask here |
 //! | `locks` | who may change which key, by quorum, fenced |
 //! | `store` | objects, versions, buckets, healing, over all drives |
@@ -25,6 +26,7 @@ mod metrics;
 mod negotiate;
 mod peer;
 mod process;
+mod replacement;
 mod s3;
 pub mod seams;
 mod serve;

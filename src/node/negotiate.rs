@@ -14,7 +14,6 @@ use crate::node::service::Node;
 use crate::node::startup;
 use crate::node::startup::Next;
 use crate::node::store::Store;
-use crate::protocol::admin::DriveCondition;
 
 /// Between two looks.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
@@ -78,30 +77,4 @@ pub async fn tell_of_start(node: &Arc<Node>) {
     });
     futures::future::join_all(tells).await;
     node.locks.remember();
-}
-
-/// Gives blank drives of this node their format, each once, and begins to rebuild them.
-pub async fn adopt_blank_drives(node: &Arc<Node>, store: &Arc<Store>) {
-    let period = Duration::from_millis(node.loaded.config.limits.probe_period_ms);
-    let mut said = String::new();
-    loop {
-        // A first formatting that has just been accepted may still be under way.
-        tokio::time::sleep(period).await;
-        for keeper in &node.keepers {
-            if keeper.queue().standing().condition != DriveCondition::Blank {
-                continue;
-            }
-            let (set, slot) = keeper.place();
-            match store.adopt_blank(set, slot).await {
-                Ok(id) => tracing::info!(set, slot, heal = %id, "a blank drive is being rebuilt"),
-                Err(error) => {
-                    let error = crate::node::chain(&error);
-                    if said != error {
-                        tracing::warn!(set, slot, error, "a blank drive was not adopted");
-                        said = error;
-                    }
-                }
-            }
-        }
-    }
 }

@@ -20,6 +20,7 @@ use crate::node::config::Loaded;
 use crate::node::control::Control;
 use crate::node::control::Orders;
 use crate::node::negotiate;
+use crate::node::replacement;
 use crate::node::serve::Server;
 use crate::node::service::Node;
 use crate::protocol::crash_point::Passing;
@@ -105,8 +106,8 @@ async fn serve(
     let start = async move {
         let store = negotiate::until_accepted(&starting).await;
         serving.open(&store);
-        let adopt = negotiate::adopt_blank_drives(&starting, &store);
-        tokio::join!(adopt, Arc::clone(&store).run());
+        let replace = replacement::run(&starting, &store);
+        tokio::join!(replace, Arc::clone(&store).run());
     };
     work.spawn(start.instrument(here.clone()));
 

@@ -178,7 +178,7 @@ impl Server {
                 let Ok(body) = body else {
                     return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is not read"));
                 };
-                Ok(admin::answer(&self.node, &head, &body.to_bytes()).map(Body::from))
+                Ok(admin::answer(&self.node, &head, &body.to_bytes()).await.map(Body::from))
             }
             "catalog" => {
                 Ok(plain(StatusCode::NOT_IMPLEMENTED, "the table catalog is not there yet"))

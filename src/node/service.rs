@@ -38,6 +38,8 @@ use crate::node::peer::client::PeerParts;
 use crate::node::peer::server::PeerService;
 use crate::node::peer::words::PeerDriveState;
 use crate::node::peer::words::PeerState;
+use crate::node::replacement;
+use crate::node::replacement::Board;
 use crate::node::seams::DriveClient;
 use crate::node::store::Store;
 use crate::node::store::api::StoreParts;
@@ -46,8 +48,12 @@ use crate::protocol::admin::HealStatus;
 use crate::protocol::admin::NodeStatus;
 use crate::protocol::admin::Readiness;
 use crate::protocol::control::Defect;
+use crate::protocol::crash_point::CrashPoint;
 use crate::protocol::crash_point::Passing;
+use crate::protocol::crash_point::Place;
 use crate::protocol::object::quorum;
+use crate::protocol::replacement::status::Snapshot;
+use crate::protocol::replacement::step::Step;
 use crate::protocol::rules::SharedRules;
 use crate::value::ObjectKey;
 
@@ -74,6 +80,8 @@ pub struct Node {
     pub reference: watch::Sender<Option<Arc<FormatJson>>>,
     /// What it grants.
     pub locks: LocalLocks,
+    /// What is told of replacements.
+    pub replacements: Board,
     rules: SharedRules,
     defects: Vec<Defect>,
     started: Instant,
@@ -159,6 +167,7 @@ impl Node {
             key,
             reference,
             locks,
+            replacements: Board::default(),
             defects: orders.defects,
             started: Instant::now(),
             passing,
@@ -220,6 +229,17 @@ impl Node {
         });
         self.reference.send_replace(Some(Arc::new(format)));
         Arc::clone(self.store.get_or_init(|| store))
+    }
+
+    /// Passes the crash point of a durable step, off the reactor: holding there means not to return.
+    pub async fn pass(&self, step: Step, drive: &str, path: &str) {
+        let point = CrashPoint::Replacement(step);
+        let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
+        let place =
+            Place { drive: Some(drive.to_owned()), bucket: bucket.to_owned(), key: key.to_owned() };
+        let passing = Arc::clone(&self.passing);
+        let passed = tokio::task::spawn_blocking(move || passing.pass(point, &place)).await;
+        passed.expect("passing a point does not panic");
     }
 
     /// Says why the format is waited for; true when that is news.
@@ -326,6 +346,7 @@ impl Node {
             defects: self.defects.clone(),
             drives: drives.collect(),
             heal,
+            replacement: self.replacements.status(),
             locks_granted: self.locks.sweep(),
             locks_held: self.quorum_locks.held(),
             writes_unknown: store.unknown,
@@ -349,6 +370,10 @@ impl PeerService for Node {
             }
             call => self.own_table.answer(&call),
         }
+    }
+
+    async fn replacement(&self) -> Snapshot {
+        replacement::local(self).await
     }
 
     async fn drive(

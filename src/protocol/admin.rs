@@ -8,6 +8,7 @@
 //! | `GET /firedrill/v1/status` | [`NodeStatus`] |
 //! | `POST /firedrill/v1/heal?deep=&bucket=&prefix=&key=&version=` | [`HealStarted`] |
 //! | `GET /firedrill/v1/heal/<id>` | [`HealProgress`] |
+//! | `GET /firedrill/v1/replacement` | [`Answer`](super::replacement::status::Answer): generations and proofs |
 //! | `GET /firedrill/v1/config` | the node's configuration, without secrets |
 //!
 //! What a node says of itself is recorded and never believed: it decides nothing.
@@ -52,6 +53,9 @@ pub struct NodeStatus {
     pub drives: Vec<DriveStatus>,
     /// Healing.
     pub heal: HealStatus,
+    /// Replacements of this node's drives.
+    #[serde(default)]
+    pub replacement: ReplacementStatus,
     /// Locks that this node grants now.
     pub locks_granted: usize,
     /// Locks that requests of this node hold or try to get now.
@@ -114,6 +118,25 @@ pub struct HealStatus {
     pub versions_healed: u64,
     /// Versions moved to the quarantine since the start.
     pub versions_quarantined: u64,
+}
+
+/// Replacements, as one node performs them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplacementStatus {
+    /// Sets in which something is open, or that were not looked at since the start.
+    pub open: usize,
+    /// Generations with a live executor on this node.
+    pub running: usize,
+    /// What was last decided, by set; empty where nothing is to be done.
+    pub reasons: Vec<String>,
+    /// What an operator has to know.
+    pub alarms: Vec<String>,
+    /// Durable steps taken since the start.
+    pub writes: u64,
+    /// Proofs written since the start.
+    pub proofs: u64,
+    /// Attempts refused since the start.
+    pub refusals: u64,
 }
 
 /// The answer to the start of a heal.

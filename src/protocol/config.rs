@@ -89,6 +89,8 @@ pub struct Limits {
     pub heal_period_ms: u64,
     /// How long a version stays below quorum before healing may quarantine it, in seconds.
     pub heal_grace_s: u64,
+    /// Objects of one page of a replacement: so much is read again after a restart.
+    pub replacement_page: usize,
 }
 
 impl Default for Limits {
@@ -102,6 +104,7 @@ impl Default for Limits {
             lock_wait_ms: 10_000,
             heal_period_ms: 1_000,
             heal_grace_s: 24 * 3_600,
+            replacement_page: 1_000,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The named moments at which a rehearsal may hold or stop a node.
 //!
 //! Every durable step has a name. A production start arms none, and passing an unarmed point costs
-//! one branch. The names are part of the scenario format: they are never reused for another moment.
+//! one branch. The names are part of the scenario format: they are never reused for another moment. Steps of the
+//! replacement protocol are declared there; here stand those that a rehearsal can strike.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,28 +10,38 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::protocol::replacement::step::Step;
+
 /// Declares the points once: variant, name as scenarios spell it, and what has happened by then.
 macro_rules! crash_points {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+ replacement: [$($step:ident),+ $(,)?]) => {
         /// One named moment.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub enum CrashPoint {
             $($(#[doc = $doc])+ $variant,)+
+            /// A durable step of the replacement protocol was taken.
+            Replacement(Step),
         }
 
         impl CrashPoint {
             /// Every point there is, in the order of its protocol's steps.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+            pub const ALL: &[Self] = &[$(Self::$variant,)+ $(Self::Replacement(Step::$step),)+];
 
             /// The name, as scenarios spell it.
             pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+                match self {
+                    $(Self::$variant => $name,)+
+                    Self::Replacement(step) => step.name(),
+                }
             }
 
             /// What has happened when a node is held here.
             pub fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc,)+),)+ }
+                match self {
+                    $(Self::$variant => concat!($($doc,)+),)+
+                    Self::Replacement(step) => step.meaning(),
+                }
             }
         }
     };
@@ -71,6 +82,38 @@ crash_points! {
     HealShardsStaged = "heal.shards_staged",
     /// A drive that is being healed has published the version.
     HealMetaRenamed = "heal.meta_renamed",
+    replacement: [
+        FolderMade,
+        IntentPublished,
+        IntentSealed,
+        TargetsNoted,
+        TargetFormatted,
+        MarkerAcquired,
+        RebuildingEntered,
+        LedgerReset,
+        OutcomesSaved,
+        PositionSaved,
+        CursorSaved,
+        LedgerPruned,
+        CountersSaved,
+        BucketCompleted,
+        BucketAdvanced,
+        InternalsSaved,
+        ProofWritten,
+        VerifiedSaved,
+        MarkerCleared,
+        CleanupEntered,
+        LedgerRemoved,
+        NoteRemoved,
+        IntentRemoved,
+        SealRemoved,
+        HandoffPrepared,
+        SuccessorPublished,
+        SuccessorSealed,
+        MarkerMoved,
+        MarkersOwned,
+        HandoffCommitted,
+    ]
 }
 
 impl fmt::Display for CrashPoint {

@@ -16,11 +16,27 @@ use firedrill::protocol::control::ArmAction;
 use firedrill::protocol::control::Defect;
 use firedrill::protocol::control::ToNode;
 use firedrill::protocol::crash_point::CrashPoint;
+use firedrill::protocol::replacement::status::Answer;
 
 use crate::client::Client;
 use crate::client::Sent;
 use crate::process::Cluster;
 use crate::process::SOON;
+
+#[test]
+fn nothing_is_told_of_replacements_where_there_were_none() {
+    let mut cluster = Cluster::new(2, 2);
+    cluster.start(0);
+    cluster.start(1);
+    cluster.wait_ready(0);
+    cluster.wait_ready(1);
+    let answer = cluster.client(0).get("/firedrill/v1/replacement").expect(200);
+    let answer: Answer = serde_json::from_slice(&answer.body).expect("an answer");
+    assert_eq!((answer.contract_version, &*answer.path), (2, "/firedrill/v1/replacement"));
+    for told in [&answer.local, &answer.cluster] {
+        assert!(told.definitive && told.records.is_empty(), "{told:?}");
+    }
+}
 
 fn status(client: &Client) -> NodeStatus {
     let answer = client.get("/firedrill/v1/status").expect(200);
@@ -48,6 +64,8 @@ fn only_health_and_metrics_are_told_to_strangers() {
         ("GET", "/bucket"),
         ("GET", "/firedrill/v1/status"),
         ("POST", "/firedrill/v1/heal"),
+        ("GET", "/firedrill/v1/replacement"),
+        ("POST", "/firedrill/v1/peer/replacement"),
         ("POST", "/firedrill/v1/peer/state"),
         ("POST", "/firedrill/v1/peer/drive/0"),
     ] {

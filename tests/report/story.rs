@@ -431,6 +431,7 @@ pub fn census(plan: &Plan, lost: bool) -> Census {
         buckets: vec![bucket],
         keys: (0..if lost { 18 } else { 6 }).map(key).collect(),
         surplus: Vec::new(),
+        replacement: Vec::new(),
         bytes_read: 18 * 524_288,
     }
 }

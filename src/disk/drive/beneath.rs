@@ -46,6 +46,8 @@ use nix::unistd::unlinkat;
 use super::files::Entry;
 use super::files::Files;
 use super::files::Room;
+use super::mount;
+use super::request::MountIdentity;
 
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits_truncate(0o700);
@@ -56,6 +58,7 @@ pub struct Beneath {
     root: OwnedFd,
     /// `st_dev` and inode of the root as it was opened.
     identity: (u64, u64),
+    may_be_unmounted: bool,
 }
 
 /// Why a root cannot be opened.
@@ -79,7 +82,12 @@ impl Beneath {
                 return Err(RootError::Unmounted);
             }
         }
-        Ok(Self { path: path.to_owned(), root, identity: identity(&here) })
+        Ok(Self {
+            path: path.to_owned(),
+            root,
+            identity: identity(&here),
+            may_be_unmounted: allow_unmounted,
+        })
     }
 
     fn open_at(&self, path: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
@@ -285,6 +293,10 @@ impl Files for Beneath {
             Ok(lock) => Ok(Box::new(lock)),
             Err((_, error)) => Err(error),
         }
+    }
+
+    fn mount(&self) -> Result<MountIdentity, String> {
+        mount::identity(self.root.as_fd(), &self.path, !self.may_be_unmounted)
     }
 
     fn room(&self) -> Result<Room, Errno> {

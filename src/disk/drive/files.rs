@@ -5,6 +5,8 @@
 
 use nix::errno::Errno;
 
+use super::request::MountIdentity;
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
@@ -79,6 +81,9 @@ pub trait Files: Send + Sync {
     /// Locks a file for this process, making it if need be; `EWOULDBLOCK` when another has it. The lock
     /// ends with the value.
     fn lock(&self, path: &str) -> Result<Box<dyn Send + Sync>, Errno>;
+
+    /// How the root is mounted, or why that says nothing now.
+    fn mount(&self) -> Result<MountIdentity, String>;
 
     /// Room on the file system.
     fn room(&self) -> Result<Room, Errno>;

@@ -7,6 +7,7 @@
 mod beneath;
 mod files;
 mod local;
+mod mount;
 mod request;
 
 use nix::errno::Errno;

@@ -4,8 +4,11 @@
 //! in several requests. A target names a key as the client spells it; `.rustfs.sys` is the bucket of the
 //! system's own objects and of open uploads.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::Serialize;
+use serde_bytes::ByteBuf;
 use uuid::Uuid;
 
 use crate::value::ObjectKey;
@@ -197,6 +200,32 @@ pub enum DriveRequest {
     RecordRemove {
         /// Its name.
         name: String,
+    },
+    /// What it holds of the replacement protocol, and how it is mounted; answered by
+    /// [`DriveReply::Replacement`].
+    ReadReplacement,
+    /// Takes the drive's execution lease; [`DriveError::Busy`](super::DriveError::Busy) while anybody else's
+    /// work under it goes on.
+    TakeExecution {
+        /// Who takes it; the same one may ask twice.
+        holder: Uuid,
+    },
+    /// Gives the execution lease up; it ends with the last request that is under way.
+    EndExecution {
+        /// Who took it.
+        holder: Uuid,
+    },
+    /// Makes the folder of replacement records; one that is there already is fine.
+    MakeRecordFolder,
+    /// Replaces, creates or removes a replacement record or marker, if it holds what is expected; `None` stands
+    /// for no file. Answered by [`DriveReply::Swapped`].
+    Swap {
+        /// Its path.
+        path: String,
+        /// What it must hold.
+        expected: Option<ByteBuf>,
+        /// What it holds then.
+        new: Option<ByteBuf>,
     },
     /// Empties the trash, and the quarantine of what is older than its grace.
     Sweep {
@@ -393,6 +422,56 @@ pub enum DriveReply {
     Queue(Vec<QueueEntry>),
     /// A record; `None` when it is not there.
     Record(Option<serde_bytes::ByteBuf>),
+    /// What it holds of the replacement protocol.
+    Replacement(Box<ReplacementCopy>),
+    /// Whether the file held what was expected, and was changed.
+    Swapped(bool),
+}
+
+/// What a drive holds of the replacement protocol, and how it is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplacementCopy {
+    /// The drive's own id in its `format.json`; `None` when it is blank.
+    pub format_id: Option<String>,
+    /// Whether it was formatted to be rebuilt, and no rebuild was finished since.
+    pub is_unfinished: bool,
+    /// Whether the folder of the records is there.
+    pub has_folder: bool,
+    /// Who holds its execution lease, as far as the drive's own node has it.
+    pub execution: Option<Uuid>,
+    /// What its marker holds, up to one byte more than a marker may have.
+    pub marker: Option<ByteBuf>,
+    /// Its records, by path.
+    pub records: BTreeMap<String, ByteBuf>,
+    /// How it is mounted, or why that says nothing now.
+    pub mount: Result<MountIdentity, String>,
+}
+
+impl Default for ReplacementCopy {
+    fn default() -> Self {
+        Self {
+            format_id: None,
+            is_unfinished: false,
+            has_folder: false,
+            execution: None,
+            marker: None,
+            records: BTreeMap::new(),
+            mount: Err("nobody has looked".to_owned()),
+        }
+    }
+}
+
+/// How a drive is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountIdentity {
+    /// The real path of its root.
+    pub canonical_path: String,
+    /// Names of the disks below its file system, sorted; `<major>:<minor>` where the kernel names none.
+    pub physical_device_ids: Vec<String>,
+    /// `<mount id>:<st_dev>:<st_ino>` of the root, in decimal.
+    pub filesystem_identity: String,
+    /// The UUID of its file system; `None` when it has none.
+    pub filesystem_uuid: Option<String>,
 }
 
 /// How a drive stands.

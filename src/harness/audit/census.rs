@@ -2,6 +2,8 @@
 //!
 //! These are the facts alone; `audit` gathers them and `check` judges them. Stored as `census.json`.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -28,8 +30,23 @@ pub struct Census {
     pub keys: Vec<KeyCensus>,
     /// What no version owns: orphan data directories, temporary files, open uploads, leftovers.
     pub surplus: Vec<Surplus>,
+    /// What the drives hold of the replacement protocol; a drive that holds nothing of it is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replacement: Vec<ReplacementCensus>,
     /// Bytes read and hashed, for the figures.
     pub bytes_read: u64,
+}
+
+/// What one drive holds of the replacement protocol.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplacementCensus {
+    /// The drive's name.
+    pub drive: String,
+    /// What its marker says; `None` when it has none. Bytes that are no text are shown as such.
+    pub marker: Option<String>,
+    /// Its records as they stand there, by path.
+    pub records: BTreeMap<String, String>,
 }
 
 /// One drive.

@@ -14,6 +14,7 @@ mod key;
 mod object;
 mod part;
 mod pool;
+mod replacement;
 mod stripe;
 mod surplus;
 mod version;
@@ -177,6 +178,7 @@ fn census_of(pool: &Pool, trees: &[Tree], options: &AuditOptions) -> Census {
         buckets: buckets(pool, trees),
         keys,
         surplus,
+        replacement: replacement::of_pool(pool),
         bytes_read,
     }
 }

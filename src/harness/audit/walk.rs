@@ -84,7 +84,7 @@ impl Tree {
             {
                 tree.buckets.insert(name.clone());
                 tree.below(root, &name, "");
-            } else if name != "lost+found" {
+            } else if name != "lost+found" && !layout::is_replacement(&name) {
                 tree.stray(root, &name, SurplusKind::Unknown);
             }
         }
@@ -99,7 +99,7 @@ impl Tree {
                 self.apart(root, &path, *kind);
             } else if is_dir {
                 self.below(root, layout::SYSTEM, &name);
-            } else if !SYSTEM_FILES.contains(&path.as_str()) {
+            } else if !SYSTEM_FILES.contains(&path.as_str()) && !layout::is_replacement(&path) {
                 self.stray(root, &path, SurplusKind::Unknown);
             }
         }
@@ -146,7 +146,7 @@ impl Tree {
                 } else if name == layout::META_FILE && facts.is_file() && !path.is_empty() {
                     dir.has_meta = true;
                     dir.state.push(FileState::of(name, &facts));
-                } else {
+                } else if !layout::is_replacement(&join(&folder, &name)) {
                     files.push((name, facts));
                 }
             }

@@ -11,11 +11,16 @@ mod drives_agree;
 mod every_version_is_full;
 pub mod facts;
 mod findings;
+mod generations;
 mod listings_agree;
+mod markers_match_authority;
 pub mod model;
 mod no_foreign_bytes;
+mod no_orphan_generation;
 mod nothing_leaked;
 mod null_version_is_unique;
+mod one_successor;
+mod proof_is_true;
 mod reads_are_linearizable;
 mod service_returned;
 mod versions_are_ordered;
@@ -143,6 +148,26 @@ pub const INVARIANTS: &[Invariant] = &[
         name: nothing_leaked::NAME,
         promise: "After settling, the drives hold nothing that no version owns.",
         judge: nothing_leaked::judge,
+    },
+    Invariant {
+        name: one_successor::NAME,
+        promise: "A rebuild is handed to one successor, and no drive is rebuilt by two at once.",
+        judge: one_successor::judge,
+    },
+    Invariant {
+        name: no_orphan_generation::NAME,
+        promise: "After settling, no replacement is left half done.",
+        judge: no_orphan_generation::judge,
+    },
+    Invariant {
+        name: markers_match_authority::NAME,
+        promise: "A drive is marked by whoever rebuilds it, and by nobody else.",
+        judge: markers_match_authority::judge,
+    },
+    Invariant {
+        name: proof_is_true::NAME,
+        promise: "What a completion proof says of a drive is so.",
+        judge: proof_is_true::judge,
     },
     Invariant {
         name: service_returned::NAME,

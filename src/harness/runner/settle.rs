@@ -131,7 +131,7 @@ impl Life<'_> {
         }
     }
 
-    /// The first node that is not ready or misses a drive; `or_behind`, or that has partial writes queued.
+    /// The first node that is not ready or misses a drive; `or_behind`, or that has partial writes queued or a replacement open.
     async fn out_of_service(&self, or_behind: bool) -> Option<String> {
         for node in 0..self.plan.testbed.nodes {
             let status = match self.admin.status(self.testbed.client_address(node)).await {
@@ -149,6 +149,11 @@ impl Life<'_> {
             let queued = status.heal.queued;
             if or_behind && queued > 0 {
                 return Some(format!("node {node} has {queued} partial writes queued"));
+            }
+            let replacement = &status.replacement;
+            if or_behind && replacement.open > 0 {
+                let said = [replacement.reasons.as_slice(), &replacement.alarms].concat();
+                return Some(format!("node {node} replaces drives: {}", said.join("; ")));
             }
         }
         None

@@ -61,6 +61,13 @@ built_in! {
         "null-version-overwritten-while-a-node-is-away",
         "two-shards-exchanged",
     ]
+    "replacement": [
+        "a-new-drive-in-mid-page",
+        "interrupted-in-mid-page",
+        "power-cut-at-every-step",
+        "second-restart-during-handoff",
+        "the-same-mounts-go-on",
+    ]
     "canary": [
         "acknowledges-before-its-quorum",
         "heals-without-checking",
@@ -180,7 +187,7 @@ mod tests {
                 }
             }
             assert!(cases <= 30, "{cases} cases with seed {seed}");
-            assert_eq!(families.len(), 4, "{families:?}");
+            assert_eq!(families.len(), 5, "{families:?}");
             assert_eq!(used.len(), Fault::NAMES.len(), "{used:?}");
         }
     }

@@ -28,6 +28,7 @@ use crate::node::peer::auth::Unproven;
 use crate::node::peer::client::now_ms;
 use crate::node::peer::words;
 use crate::node::peer::words::PeerState;
+use crate::protocol::replacement::status::Snapshot;
 
 /// What a node answers its peers.
 pub trait PeerService: Send + Sync + 'static {
@@ -36,6 +37,9 @@ pub trait PeerService: Send + Sync + 'static {
 
     /// A call on its locks.
     fn lock(&self, from: usize, call: LockCall) -> LockAnswer;
+
+    /// What it tells of the replacements on its own drives.
+    fn replacement(&self) -> impl Future<Output = Snapshot> + Send;
 
     /// A request to its drive in `slot`; `None` when it has no such drive.
     fn drive(
@@ -148,6 +152,7 @@ impl<S: PeerService> PeerServer<S> {
                 let call = words::decode(&body).map_err(nonsense)?;
                 Ok(words::encode(&self.service.lock(envelope.from, call)))
             }
+            Some("replacement") => Ok(words::encode(&self.service.replacement().await)),
             Some(path) if path.starts_with("drive/") => {
                 let nothing =
                     || refusal(StatusCode::NOT_FOUND, "there is no such drive".to_owned());

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `state` | empty | [`PeerState`] |
 //! | `lock` | `LockCall` | `LockAnswer` |
+//! | `replacement` | empty | `Snapshot` of its own drives |
 //! | `drive/<slot>` | `DriveRequest` | `Result<DriveReply, DriveError>` |
 
 use serde::Deserialize;

@@ -33,9 +33,12 @@ use std::sync::Mutex;
 use uuid::Uuid;
 
 use crate::disk::format::erasure::Erasure;
+use crate::disk::format::format_json::FormatJson;
 use crate::protocol::object::effect::BucketState;
 use crate::value::ObjectKey;
 use api::*;
+use heal::target::Rebuilt;
+use heal::target::TargetCheck;
 
 /// The store of one deployment, as one node sees it. Cheap to share.
 pub struct Store {
@@ -223,6 +226,33 @@ impl Store {
         slot: usize,
     ) -> Result<Uuid, StoreError> {
         heal::adopt_blank(self, set, slot).await
+    }
+
+    /// The format of the drive in a slot, which must exist.
+    pub fn format_of(&self, set: usize, slot: usize) -> FormatJson {
+        self.parts.format.for_place(set, slot).expect("the slot is one of the deployment's")
+    }
+
+    /// Rebuilds on the slots `targets` of a set at most `limit` objects of `bucket` that come after `after`.
+    pub async fn rebuild_page(
+        self: &Arc<Self>,
+        set: usize,
+        bucket: &str,
+        after: &str,
+        limit: usize,
+        targets: &[usize],
+    ) -> Rebuilt {
+        heal::target::page(self, set, bucket, after, limit, targets).await
+    }
+
+    /// Rebuilds on the slots `targets` the system's own objects of a set.
+    pub async fn rebuild_internals(self: &Arc<Self>, set: usize, targets: &[usize]) -> Rebuilt {
+        heal::target::internals(self, set, targets).await
+    }
+
+    /// Checks every version of a set on the slots `targets`, byte for byte.
+    pub async fn check_targets(self: &Arc<Self>, set: usize, targets: &[usize]) -> TargetCheck {
+        heal::target::check(self, set, targets).await
     }
 
     /// How the store stands.

@@ -1,8 +1,7 @@
 //! The durable steps of the protocol: each is a named moment at which a rehearsal may hold or stop a node.
 //!
-//! A decision says by it which write it asks for. The names are crash points; they stand apart from
-//! [`CrashPoint`](crate::protocol::crash_point::CrashPoint) until an executor passes them, because every point of that
-//! list has to be struck by a scenario.
+//! A decision says by it which write it asks for. The executor passes each as
+//! [`CrashPoint::Replacement`](crate::protocol::crash_point::CrashPoint::Replacement).
 
 /// Declares the steps once: variant, name as scenarios spell it, and what has happened by then.
 macro_rules! steps {

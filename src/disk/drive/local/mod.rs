@@ -14,6 +14,7 @@ mod keys;
 mod possession;
 mod quarantine;
 mod queue;
+mod replacement;
 mod staging;
 #[cfg(test)]
 mod tests;
@@ -93,6 +94,8 @@ struct State {
     swapped: Option<(String, String)>,
     /// When a request last wrote to its staging folder.
     staged: HashMap<Uuid, Instant>,
+    /// Held while a replacement is executed on the drive.
+    execution: Option<replacement::Execution>,
     unclean: bool,
     rebuilding: bool,
     absent_from_ns: i64,
@@ -141,6 +144,7 @@ impl Drive for LocalDrive {
 
     fn perform(&self, request: DriveRequest) -> Result<DriveReply, DriveError> {
         let done = |()| DriveReply::Done;
+        let _share = self.share_of_execution();
         match request {
             DriveRequest::Facts => self.facts().map(DriveReply::Facts),
             DriveRequest::ReadFormat => self.read_format().map(DriveReply::Format),
@@ -196,6 +200,18 @@ impl Drive for LocalDrive {
             DriveRequest::RecordPut { name, bytes } => self.record_put(&name, &bytes).map(done),
             DriveRequest::RecordRead { name } => self.record_read(&name).map(DriveReply::Record),
             DriveRequest::RecordRemove { name } => self.record_remove(&name).map(done),
+            DriveRequest::ReadReplacement => {
+                self.read_replacement().map(|copy| DriveReply::Replacement(Box::new(copy)))
+            }
+            DriveRequest::TakeExecution { holder } => self.take_execution(holder).map(done),
+            DriveRequest::EndExecution { holder } => {
+                self.end_execution(holder);
+                Ok(DriveReply::Done)
+            }
+            DriveRequest::MakeRecordFolder => self.make_record_folder().map(done),
+            DriveRequest::Swap { path, expected, new } => self
+                .swap(&path, expected.as_ref().map(|it| &***it), new.as_ref().map(|it| &***it))
+                .map(DriveReply::Swapped),
             DriveRequest::Sweep { now_ns, grace_s } => self.sweep(now_ns, grace_s).map(done),
         }
     }

@@ -24,6 +24,8 @@ const PRESENCE: &str = ".rustfs.sys/buckets/.heal/firedrill/presence.json";
 
 /// What the format was when the drive was last admitted: a format that rotted is told from another one by it.
 const KEPT_FORMAT: &str = ".rustfs.sys/buckets/.heal/firedrill/format.json";
+/// Present from before a drive is formatted to be rebuilt until its rebuild is finished: what it lacks says nothing.
+pub(super) const UNFINISHED: &str = ".rustfs.sys/buckets/.heal/firedrill/unfinished";
 /// Bytes in which a rotten format may differ from what was kept; two formats differ in dozens.
 const ROT_MAX: usize = 4;
 
@@ -61,8 +63,7 @@ impl LocalDrive {
             Err(DriveError::ReadOnly { .. }) => {}
             prepared => prepared.inspect_err(|_| self.state().lease = None)?,
         }
-        let rebuilding = self.exists(layout::HEALING)?;
-        self.state().rebuilding = rebuilding;
+        self.look_at_rebuild()?;
         let queue = Queue::load(self)?;
         *self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = queue;
         Ok(())
@@ -208,7 +209,10 @@ impl LocalDrive {
 
     fn publish_format(&self, bytes: &[u8], rebuilding: bool) -> Result<(), DriveError> {
         if rebuilding {
-            self.write_file(layout::HEALING, b"firedrill", true)?;
+            let (folder, _) = UNFINISHED.rsplit_once('/').expect("it lies in a folder");
+            self.make_path("", folder)?;
+            self.write_file(UNFINISHED, b"", true)?;
+            self.sync_up_to("", folder)?;
         }
         let staged = format!("{}/{}.format.json", layout::SYSTEM, Uuid::new_v4());
         self.write_file(&staged, bytes, true)?;
@@ -220,12 +224,19 @@ impl LocalDrive {
 
     pub(super) fn finish_rebuild(&self) -> Result<(), DriveError> {
         self.guard_writes()?;
-        match self.files.remove_file(layout::HEALING) {
+        match self.files.remove_file(UNFINISHED) {
             Ok(()) | Err(nix::errno::Errno::ENOENT) => {}
-            Err(errno) => return Err(error_at(DriveStep::CleanUp, layout::HEALING)(errno)),
+            Err(errno) => return Err(error_at(DriveStep::CleanUp, UNFINISHED)(errno)),
         }
-        self.sync_directory(layout::SYSTEM, DriveStep::SyncPublished)?;
-        self.state().rebuilding = false;
+        let (folder, _) = UNFINISHED.rsplit_once('/').expect("it lies in a folder");
+        self.sync_directory(folder, DriveStep::SyncPublished)?;
+        self.look_at_rebuild()
+    }
+
+    /// A drive is being rebuilt while a marker names who does it, or nobody has finished.
+    fn look_at_rebuild(&self) -> Result<(), DriveError> {
+        let rebuilding = self.exists(layout::HEALING)? || self.exists(UNFINISHED)?;
+        self.state().rebuilding = rebuilding;
         Ok(())
     }
 

@@ -47,6 +47,10 @@ impl PeerService for Node {
         LockAnswer { granted: from == 0, life: self.life }
     }
 
+    async fn replacement(&self) -> Snapshot {
+        Snapshot::default()
+    }
+
     async fn drive(
         &self,
         slot: usize,

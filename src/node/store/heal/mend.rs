@@ -124,7 +124,8 @@ async fn is_sound(store: &Arc<Store>, copies: &Copies, manner: Manner) -> bool {
         }
         let Decision::Present(backing) = copies.decide(id, false) else { return false };
         let is_object = !backing.candidate.marker;
-        let bad = verify::bad_slots(store, copies, &backing);
+        let apart = BTreeSet::new();
+        let bad = verify::bad_slots(store, copies, &backing, &apart);
         if is_object && !bad.await.is_ok_and(|bad| bad.is_empty()) {
             return false;
         }
@@ -284,7 +285,9 @@ impl Mender {
         let is_upload = surplus::is_upload(target);
         let bad = match (self.manner.deep, is_upload || backing.candidate.marker) {
             (_, true) => Ok(BTreeSet::new()),
-            (true, false) => verify::bad_slots(&self.store, copies, backing).await,
+            (true, false) => {
+                verify::bad_slots(&self.store, copies, backing, &BTreeSet::new()).await
+            }
             (false, false) => Ok(surplus::short_slots(copies, backing)),
         };
         let bad = match bad {

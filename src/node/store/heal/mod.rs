@@ -2,7 +2,8 @@
 //!
 //! Healing adds; it takes nothing away that could still be somebody's. What is provably nobody's (`grace`) is
 //! moved to quarantine. `mend` looks at one key, `verify` reads every byte of a version, `surplus` says what lies
-//! there too much, `sequence` walks what a request names, `queue` finishes what writes left behind, `rounds`
+//! there too much, `sequence` walks what a request names, `target` rebuilds the drives of one
+//! replacement and proves it, `queue` finishes what writes left behind, `rounds`
 //! is the loop that does so by itself.
 
 mod grace;
@@ -11,6 +12,7 @@ mod queue;
 mod rounds;
 mod sequence;
 mod surplus;
+pub mod target;
 #[cfg(test)]
 mod tests;
 mod verify;

@@ -21,8 +21,6 @@ use crate::node::store::stagings;
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often trash and quarantine are swept.
 const SWEEP: Duration = Duration::from_secs(30);
-/// How often the rebuilding of a drive is begun again when it did not end well.
-const REBUILD: Duration = Duration::from_secs(10);
 
 /// Completes partial writes, keeps heartbeats and empties trash, until the future is dropped.
 pub(in crate::node::store) async fn run(store: Arc<Store>) {
@@ -30,7 +28,6 @@ pub(in crate::node::store) async fn run(store: Arc<Store>) {
     let mut tried = Tried::default();
     let mut heartbeat = Instant::now();
     let mut sweep = Instant::now() + SWEEP;
-    let mut rebuild = Instant::now();
     let mut looked_at_unclean = false;
     loop {
         let now = Instant::now();
@@ -43,12 +40,9 @@ pub(in crate::node::store) async fn run(store: Arc<Store>) {
             let grace_s = store.parts.limits.heal_grace_s;
             on_local(&store, &DriveRequest::Sweep { now_ns: now_ns(), grace_s }).await;
         }
-        if now >= rebuild && all_online(&store) {
-            rebuild = now + REBUILD;
-            let (unclean, rebuilding) = local_facts(&store).await;
-            let after_a_crash = unclean && !looked_at_unclean;
+        if !looked_at_unclean && all_online(&store) {
             looked_at_unclean = true;
-            if (after_a_crash || rebuilding) && !sequence::heals_everything(&store) {
+            if was_unclean(&store).await && !sequence::heals_everything(&store) {
                 sequence::begin(&store, HealRequest::default());
             }
         }
@@ -84,14 +78,8 @@ async fn on_local(
     answers
 }
 
-/// Whether a drive of this node was in use when its node last died, and whether one is being rebuilt.
-async fn local_facts(store: &Store) -> (bool, bool) {
-    let (mut unclean, mut rebuilding) = (false, false);
-    for answer in on_local(store, &DriveRequest::Facts).await {
-        if let Ok(DriveReply::Facts(facts)) = answer {
-            unclean |= facts.unclean;
-            rebuilding |= facts.rebuilding;
-        }
-    }
-    (unclean, rebuilding)
+/// Whether a drive of this node was in use when its node last died.
+async fn was_unclean(store: &Store) -> bool {
+    let answers = on_local(store, &DriveRequest::Facts).await;
+    answers.iter().any(|answer| matches!(answer, Ok(DriveReply::Facts(facts)) if facts.unclean))
 }

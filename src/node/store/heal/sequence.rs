@@ -151,7 +151,7 @@ impl Sequence {
             // Before their keys are looked at, where what was moved there would be taken for garbage.
             self.take_back(set).await;
         }
-        for bucket in self.bucket_names().await {
+        for bucket in bucket_names(&self.store).await {
             self.bucket(&bucket, "").await;
         }
         for set in 0..self.store.sets() {
@@ -167,25 +167,6 @@ impl Sequence {
     fn online(&self) -> Vec<Vec<bool>> {
         let of_set = |set| self.store.drives(set).iter().map(|drive| drive.is_online()).collect();
         (0..self.store.sets()).map(of_set).collect()
-    }
-
-    /// Every name that is a bucket's directory on any drive, or may be a bucket's by its record.
-    async fn bucket_names(&self) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
-        for set in 0..self.store.sets() {
-            for (_, answer) in self.store.ask_all(set, &DriveRequest::ListBuckets).await {
-                let Ok(DriveReply::Buckets(entries)) = answer else { continue };
-                names.extend(entries.into_iter().map(|entry| entry.name));
-            }
-            let mut walker = Walker::new(&self.store, set, layout::SYSTEM, "buckets/", "", 0);
-            while let Ok(Some(copies)) = walker.next().await {
-                let name = copies.target.key.strip_prefix("buckets/");
-                let name = name.and_then(|rest| rest.strip_suffix("/.metadata.bin"));
-                names.extend(name.map(str::to_owned));
-            }
-        }
-        names.retain(|name| layout::check_bucket(name).is_ok());
-        names
     }
 
     /// Mends a bucket: its directories, then its keys.
@@ -353,6 +334,25 @@ impl Sequence {
             }
         }
     }
+}
+
+/// Every name that is a bucket's directory on any drive, or may be a bucket's by its record.
+pub(super) async fn bucket_names(store: &Arc<Store>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for set in 0..store.sets() {
+        for (_, answer) in store.ask_all(set, &DriveRequest::ListBuckets).await {
+            let Ok(DriveReply::Buckets(entries)) = answer else { continue };
+            names.extend(entries.into_iter().map(|entry| entry.name));
+        }
+        let mut walker = Walker::new(store, set, layout::SYSTEM, "buckets/", "", 0);
+        while let Ok(Some(copies)) = walker.next().await {
+            let name = copies.target.key.strip_prefix("buckets/");
+            let name = name.and_then(|rest| rest.strip_suffix("/.metadata.bin"));
+            names.extend(name.map(str::to_owned));
+        }
+    }
+    names.retain(|name| layout::check_bucket(name).is_ok());
+    names
 }
 
 /// Removes an upload from every drive. Answers whether they all are without it.

@@ -21,7 +21,8 @@ use crate::protocol::object::decide::Backing;
 /// Blocks that are looked at at once.
 const WINDOW: u64 = 2;
 
-/// Holders whose shards are missing, of the wrong length, rotten or misplaced.
+/// Holders whose shards are missing, of the wrong length, rotten or misplaced. What lies on the drives `apart` is
+/// judged by the others alone, as long as they have the contents.
 ///
 /// # Errors
 ///
@@ -30,13 +31,17 @@ pub(super) async fn bad_slots(
     store: &Arc<Store>,
     copies: &Copies,
     backing: &Backing,
+    apart: &BTreeSet<usize>,
 ) -> Result<BTreeSet<usize>, StoreError> {
     let mut bad = surplus::short_slots(copies, backing);
     // A planted defect: names and lengths have been looked at, and that is all.
     if !store.parts.rules.heals_by_contents() || backing.candidate.size == 0 {
         return Ok(bad);
     }
-    let sound = surplus::sources(backing, &bad);
+    let mut sound = surplus::sources(backing, &bad.union(apart).copied().collect());
+    if sound.holders.len() < backing.candidate.data {
+        sound = surplus::sources(backing, &bad);
+    }
     let mut reader = Reader::new(store, copies, &sound)?;
     for part in 0..reader.object().parts.len() {
         let layout = reader.layout(part);

@@ -1,6 +1,7 @@
 //! A drive on a temporary directory, asked as a node asks it.
 
 mod possession;
+mod replacement;
 mod writes;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,116 @@
+//! The records of replacements in a census, as far as invariants ask: read from their JSON alone, by the names of
+//! its keys. Pure.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::harness::audit::census::Census;
+
+/// Every generation that some drive knows of.
+#[derive(Debug, Default)]
+pub(super) struct Generations {
+    /// Intents by generation.
+    pub intents: BTreeMap<String, Generation>,
+    /// Proofs by generation.
+    pub proofs: BTreeMap<String, Generation>,
+    /// Markers: drive and owner.
+    pub markers: Vec<(String, String)>,
+    /// Who passed on to whom, by every record that tells.
+    pub edges: BTreeSet<(String, String)>,
+    /// Records that cannot be read: drive and path.
+    pub unreadable: Vec<(String, String)>,
+}
+
+/// What a record says of its generation.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Generation {
+    /// The drive that it lies on.
+    pub drive: String,
+    /// Its path there.
+    pub path: String,
+    /// Its set, as records spell it.
+    pub set: String,
+    /// Its targets' endpoints.
+    pub targets: Vec<String>,
+    /// The intent's phase.
+    pub phase: String,
+    /// Whom it has passed its targets on to, and how far that has come.
+    pub handoff: Option<(String, String)>,
+    /// When the targets were found whole, seconds since 1970; a proof's.
+    pub verified_at: u64,
+}
+
+impl Generations {
+    /// Reads what the drives hold.
+    pub(super) fn of(census: &Census) -> Self {
+        let mut all = Self::default();
+        for held in &census.replacement {
+            if let Some(owner) = &held.marker {
+                all.markers.push((held.drive.clone(), owner.clone()));
+            }
+            for (path, text) in &held.records {
+                let is_intent = path.ends_with("_ahm_replacement_intent.json");
+                let is_proof = path.ends_with("_ahm_replacement_completion_proof.json");
+                if !is_intent && !is_proof {
+                    continue;
+                }
+                let read = serde_json::from_str::<Value>(text).ok();
+                let Some((id, generation)) =
+                    read.and_then(|json| all.read(&held.drive, path, &json))
+                else {
+                    all.unreadable.push((held.drive.clone(), path.clone()));
+                    continue;
+                };
+                let known = if is_intent { &mut all.intents } else { &mut all.proofs };
+                known.insert(id, generation);
+            }
+        }
+        all
+    }
+
+    fn read(&mut self, drive: &str, path: &str, json: &Value) -> Option<(String, Generation)> {
+        let text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
+        let id = text(json, "task_id")?;
+        let handoff = &json["replacement_handoff"];
+        let link = &handoff["link"];
+        let links = json["replacement_lineage"].as_array().into_iter().flatten();
+        for link in links.chain(link.is_object().then_some(link)) {
+            self.edges.insert((text(link, "predecessor")?, text(link, "successor")?));
+        }
+        let targets = json["replacement_targets"].as_array()?.iter();
+        let generation = Generation {
+            drive: drive.to_owned(),
+            path: path.to_owned(),
+            set: text(json, "set_disk_id")?,
+            targets: targets.filter_map(|it| it.as_str().map(str::to_owned)).collect(),
+            phase: text(json, "replacement_phase").unwrap_or_default(),
+            handoff: text(link, "successor").zip(text(handoff, "phase")),
+            verified_at: json["verified_at"].as_u64().unwrap_or(0),
+        };
+        Some((id, generation))
+    }
+
+    /// Whether something of a generation is there: its record, or the proof that it is over.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.intents.contains_key(id) || self.proofs.contains_key(id)
+    }
+}
+
+impl Generation {
+    /// Where it shows.
+    pub(super) fn evidence(&self) -> String {
+        format!("drive {}: {}", self.drive, self.path)
+    }
+
+    /// Whether `endpoint` is one of its targets under the name of `drive`, `node/slot`: endpoints end with it.
+    pub(super) fn targets_drive(&self, drive: &str) -> bool {
+        self.targets.iter().any(|endpoint| is_drive(endpoint, drive))
+    }
+}
+
+/// Whether `endpoint` is the drive `node/slot`: testbeds mount each drive on a path that ends with its name.
+pub(super) fn is_drive(endpoint: &str, drive: &str) -> bool {
+    endpoint.strip_suffix(drive).is_some_and(|rest| rest.ends_with('/'))
+}

@@ -1,0 +1,44 @@
+//! After settling, no replacement is left half done.
+//!
+//! Verified, by the records on the drives: every generation is over (its proof is there and its record gone) or has
+//! stepped back for a successor; every record can be read.
+//!
+//! Not verified: whether what a proof says is true (`proof_is_true`).
+
+use super::Judgement;
+use super::Witnesses;
+use super::findings::Examination;
+use super::findings::Found;
+use super::generations::Generations;
+
+/// Its name.
+pub const NAME: &str = "no_orphan_generation";
+
+/// Judges it.
+pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
+    let mut examination = Examination::of(NAME);
+    let Some(census) = witnesses.census else {
+        let message = "nobody looked at the drives".to_owned();
+        examination.found(Found::undecided("no_census", message));
+        return examination.finish();
+    };
+    let all = Generations::of(census);
+    for _ in &all.proofs {
+        examination.examined();
+    }
+    for (drive, path) in &all.unreadable {
+        let message = format!("drive {drive} holds a record that cannot be read: {path}");
+        let evidence = format!("drive {drive}: {path}");
+        examination.found(Found::fail("record_unreadable", message).shown_in(evidence));
+    }
+    for (id, intent) in &all.intents {
+        examination.examined();
+        let has_stepped_back = intent.phase == "abandoned" && intent.handoff.is_some();
+        if !has_stepped_back {
+            let message = format!("{id} is left in phase {} on {:?}", intent.phase, intent.targets);
+            let found = Found::fail("orphan_generation", message).shown_in(intent.evidence());
+            examination.found(found);
+        }
+    }
+    examination.finish()
+}

@@ -1,0 +1,68 @@
+//! A generation is handed to one successor, and nobody else ever rebuilds its targets at the same time.
+//!
+//! Verified, by the records on the drives: no generation has two successors and none two predecessors, by any
+//! record that tells; a committed handoff's successor is there, or the proof that it is over; no two generations
+//! claim one target at once.
+//!
+//! Not verified: generations of which neither a record nor a proof nor a link is left.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use super::Judgement;
+use super::Witnesses;
+use super::findings::Examination;
+use super::findings::Found;
+use super::generations::Generations;
+
+/// Its name.
+pub const NAME: &str = "one_successor";
+
+/// Judges it.
+pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
+    let mut examination = Examination::of(NAME);
+    let Some(census) = witnesses.census else {
+        let message = "nobody looked at the drives".to_owned();
+        examination.found(Found::undecided("no_census", message));
+        return examination.finish();
+    };
+    let all = Generations::of(census);
+    let generations: BTreeSet<&String> = all.intents.keys().chain(all.proofs.keys()).collect();
+    for _ in generations {
+        examination.examined();
+    }
+    for (kind, edges) in [
+        ("two_successors", all.edges.iter().map(|(one, other)| (one, other)).collect::<Vec<_>>()),
+        ("two_predecessors", all.edges.iter().map(|(one, other)| (other, one)).collect()),
+    ] {
+        let mut of = BTreeMap::<&String, BTreeSet<&String>>::new();
+        for (one, other) in edges {
+            of.entry(one).or_default().insert(other);
+        }
+        for (one, others) in of.into_iter().filter(|(_, others)| others.len() > 1) {
+            let message = format!("{one} is linked with {others:?}");
+            examination.found(Found::fail(kind, message).shown_in("census.json"));
+        }
+    }
+    let mut claims = BTreeMap::<&String, Vec<&String>>::new();
+    for (id, intent) in &all.intents {
+        if let Some((successor, phase)) = &intent.handoff
+            && phase == "committed"
+            && !all.knows(successor)
+        {
+            let message = format!("{id} has stepped back for {successor}, of whom nothing is left");
+            let found = Found::fail("successor_missing", message).shown_in(intent.evidence());
+            examination.found(found);
+        }
+        if intent.phase != "abandoned" && intent.handoff.is_none() {
+            for target in &intent.targets {
+                claims.entry(target).or_default().push(id);
+            }
+        }
+    }
+    for (target, claimants) in claims.into_iter().filter(|(_, ids)| ids.len() > 1) {
+        let message = format!("{target} is claimed by {claimants:?} at once");
+        examination.found(Found::fail("claimed_twice", message).shown_in("census.json"));
+    }
+    examination.finish()
+}

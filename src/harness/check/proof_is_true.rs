@@ -1,0 +1,70 @@
+//! What a completion proof says of a drive is so: every version that was there then is whole on it.
+//!
+//! Verified, by the census: for each target of a proof that no later generation has taken up, each committed
+//! version of its set that is not younger than the proof, internal objects included, has its metadata and its shard
+//! on that very drive, every frame of it. That successful reads do not show.
+//!
+//! Not verified: versions that were removed since; damage that came after the proof is counted against it, so that
+//! a scenario which damages a target later does not ask for this.
+
+use super::Judgement;
+use super::Witnesses;
+use super::findings::Examination;
+use super::findings::Found;
+use super::generations::Generations;
+use super::generations::is_drive;
+use super::model::drives;
+
+/// Its name.
+pub const NAME: &str = "proof_is_true";
+
+/// Judges it.
+pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
+    let mut examination = Examination::of(NAME);
+    let Some(census) = witnesses.census else {
+        let message = "nobody looked at the drives".to_owned();
+        examination.found(Found::undecided("no_census", message));
+        return examination.finish();
+    };
+    let all = Generations::of(census);
+    for (id, proof) in &all.proofs {
+        for endpoint in &proof.targets {
+            let is_taken_up = all
+                .intents
+                .values()
+                .any(|intent| intent.phase != "abandoned" && intent.targets.contains(endpoint));
+            if is_taken_up {
+                continue;
+            }
+            let mut named = witnesses.facts.drives.iter();
+            let Some(drive) = named.find(|drive| is_drive(endpoint, drive)) else {
+                let message = format!("nobody knows which drive {endpoint} is");
+                examination.found(Found::undecided("unknown_target", message));
+                continue;
+            };
+            let set = witnesses.facts.set_of(drive);
+            for key in census.keys.iter().filter(|key| Some(key.set) == set) {
+                for version in key.versions.iter().filter(|it| drives::is_committed(it)) {
+                    let written_s = u64::try_from(version.modtime_ns / 1_000_000_000).unwrap_or(0);
+                    if written_s > proof.verified_at {
+                        continue;
+                    }
+                    examination.examined();
+                    let problems = version.problems.iter().chain(&key.problems);
+                    let mut of_drive = problems.filter(|problem| problem.drive == *drive);
+                    let Some(problem) = of_drive.next() else { continue };
+                    let message = format!(
+                        "{id} proves drive {drive} whole, which lacks version {}: {}",
+                        version.version, problem.detail
+                    );
+                    let found = Found::fail("proof_not_true", message)
+                        .about(&key.target)
+                        .shown_in(proof.evidence())
+                        .shown_in(format!("drive {drive}: {}", problem.path));
+                    examination.found(found);
+                }
+            }
+        }
+    }
+    examination.finish()
+}

@@ -1,0 +1,167 @@
+//! What is told of replacements: which generations have a live executor, what is open and why, alarms, counters.
+//!
+//! Kept for this process only. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+
+use crate::protocol::admin::ReplacementStatus;
+use crate::protocol::replacement::discover::Alarm;
+use crate::protocol::replacement::discover::Decision;
+use crate::protocol::replacement::discover::Drive;
+use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::refusal::Refusal;
+use crate::protocol::replacement::step::Step;
+
+/// What is told of replacements.
+#[derive(Debug, Default)]
+pub struct Board(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    sets: BTreeMap<usize, Told>,
+    live: BTreeSet<GenerationId>,
+    anchors: BTreeMap<GenerationId, String>,
+    writes: u64,
+    proofs: u64,
+    refusals: u64,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    is_open: bool,
+    words: String,
+    alarms: Vec<String>,
+}
+
+impl Board {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These sets have not been looked at yet.
+    pub fn expect(&self, sets: &[usize]) {
+        let unseen = || Told { is_open: true, ..Told::default() };
+        self.state().sets.extend(sets.iter().map(|set| (*set, unseen())));
+    }
+
+    /// Whether something is open in the set, or it was not looked at yet.
+    pub fn is_open(&self, set: usize) -> bool {
+        self.state().sets.get(&set).is_some_and(|told| told.is_open)
+    }
+
+    /// Generations with a live executor, and where records were last read, `drives` included.
+    pub fn remembered(
+        &self,
+        drives: &[Drive],
+    ) -> (BTreeSet<GenerationId>, BTreeMap<GenerationId, String>) {
+        let mut state = self.state();
+        for drive in drives {
+            let known = drive.intents.keys().map(|id| (*id, drive.endpoint.clone()));
+            state.anchors.extend(known);
+        }
+        (state.live.clone(), state.anchors.clone())
+    }
+
+    /// What is to be done in the set.
+    pub fn decided(&self, set: usize, decision: &Decision, alarms: &[Alarm]) {
+        let words = match decision {
+            Decision::Nothing => String::new(),
+            Decision::Resume { generation, .. } => format!("generation {generation} goes on"),
+            Decision::Begin { targets, .. } => format!("a generation begins on {targets:?}"),
+            Decision::Wait(why) => format!("waiting: {why}"),
+            Decision::Block(refusal) => format!("blocked: {refusal}; {}", refusal.remedy()),
+        };
+        let alarms: Vec<String> = alarms.iter().map(alarm_words).collect();
+        let mut state = self.state();
+        let told = state.sets.entry(set).or_default();
+        if told.alarms != alarms && !alarms.is_empty() {
+            tracing::error!(set, ?alarms, "replacement needs an operator");
+        }
+        told.alarms = alarms;
+        told.is_open = *decision != Decision::Nothing || !told.alarms.is_empty();
+        tell(set, told, words);
+    }
+
+    /// The attempt waits for something, and has recorded nothing.
+    pub fn deferred(&self, set: usize, why: &str) {
+        tell(set, self.state().sets.entry(set).or_default(), format!("waiting: {why}"));
+    }
+
+    /// The attempt was refused.
+    pub fn refused(&self, set: usize, refusal: &Refusal) {
+        let mut state = self.state();
+        state.refusals += 1;
+        let words = format!("refused ({}): {refusal}; {}", refusal.number(), refusal.remedy());
+        tell(set, state.sets.entry(set).or_default(), words);
+    }
+
+    /// A durable step was taken.
+    pub fn wrote(&self, step: Step) {
+        let mut state = self.state();
+        state.writes += 1;
+        state.proofs += u64::from(step == Step::ProofWritten);
+    }
+
+    /// From now on this generation, and no other of the set's, has a live executor; or none has.
+    pub fn lives(&self, before: Option<GenerationId>, now: Option<GenerationId>) {
+        let mut state = self.state();
+        if let Some(before) = before {
+            state.live.remove(&before);
+        }
+        state.live.extend(now);
+    }
+
+    /// Generations with a live executor.
+    pub fn live(&self) -> BTreeSet<GenerationId> {
+        self.state().live.clone()
+    }
+
+    /// The short form, for the node's own status.
+    pub fn status(&self) -> ReplacementStatus {
+        let state = self.state();
+        let open = state.sets.values().filter(|told| told.is_open);
+        let words = |(set, told): (&usize, &Told)| {
+            let is_said = !told.words.is_empty();
+            is_said.then(|| format!("set {set}: {}", told.words))
+        };
+        ReplacementStatus {
+            open: open.count(),
+            running: state.live.len(),
+            reasons: state.sets.iter().filter_map(words).collect(),
+            alarms: state.sets.values().flat_map(|told| told.alarms.clone()).collect(),
+            writes: state.writes,
+            proofs: state.proofs,
+            refusals: state.refusals,
+        }
+    }
+}
+
+/// Keeps the words, and logs them when they are news.
+fn tell(set: usize, told: &mut Told, words: String) {
+    if told.words == words {
+        return;
+    }
+    if !words.is_empty() {
+        tracing::info!(set, words, "replacement");
+    }
+    told.words = words;
+}
+
+fn alarm_words(alarm: &Alarm) -> String {
+    match alarm {
+        Alarm::MarkerWithoutIntent { endpoint, owner } => {
+            format!("{endpoint} is marked by `{owner}`, whose record is on no drive that answers")
+        }
+        Alarm::Record { endpoint, refusal } => {
+            format!("{endpoint}: {refusal}; {}", refusal.remedy())
+        }
+        Alarm::AnchorAway { generation, endpoint } => {
+            format!("{endpoint}, which holds the record of {generation}, is away")
+        }
+        Alarm::NoAnchor => "no drive of the set can hold the record".to_owned(),
+    }
+}

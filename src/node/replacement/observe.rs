@@ -1,0 +1,91 @@
+//! What one question of the protocol needs to see: the anchor's files, the targets' markers, and how they are mounted.
+
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use uuid::Uuid;
+
+use crate::disk::drive::ReplacementCopy;
+use crate::node::replacement::survey;
+use crate::node::service::Node;
+use crate::protocol::replacement::identity::Identity;
+use crate::protocol::replacement::identity::Mounted;
+use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::store::Durable;
+use crate::protocol::replacement::store::Now;
+
+/// A drive that an attempt works with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its position among all drives of the deployment.
+    pub endpoint: usize,
+    /// What records call it.
+    pub name: String,
+}
+
+/// What was seen at one moment.
+pub struct Observed {
+    /// What is durable.
+    pub durable: Durable,
+    /// What is so besides.
+    pub now: Now,
+}
+
+/// Looks at the anchor and at every target.
+///
+/// # Errors
+///
+/// Why the attempt cannot go on, in words: the anchor says nothing, or a target's lease is not `holder`'s any more.
+pub async fn observe(
+    node: &Node,
+    anchor: &Place,
+    targets: &[Place],
+    holder: Uuid,
+    buckets: &[String],
+    is_opening: bool,
+) -> Result<Observed, String> {
+    let mut reads = vec![survey::read(node.client(anchor.endpoint))];
+    for target in targets {
+        reads.push(survey::read(node.client(target.endpoint)));
+    }
+    let mut copies = futures::future::join_all(reads).await.into_iter();
+    let anchor_copy = copies.next().expect("the anchor was read");
+    let anchor_copy = anchor_copy.map_err(|why| format!("anchor {}: {why}", anchor.name))?;
+    let (mut markers, mut mounts) = (Vec::new(), Vec::new());
+    for (target, copy) in targets.iter().zip(copies) {
+        if let Ok(copy) = &copy
+            && copy.execution != Some(holder)
+        {
+            return Err(format!("the lease on {} was lost", target.name));
+        }
+        let marker = copy.as_ref().ok().and_then(|copy| copy.marker.as_ref());
+        markers.push(marker.map(|marker| marker.to_vec()));
+        mounts.push(copy.and_then(|copy| mounted(target, copy)));
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Observed {
+        durable: Durable { files: survey::files(&anchor_copy), markers },
+        now: Now {
+            time_s: since.as_secs(),
+            mounts,
+            buckets: buckets.to_vec(),
+            fresh_successor: GenerationId(Uuid::new_v4()),
+            fresh_transaction: GenerationId(Uuid::new_v4()),
+            is_opening,
+        },
+    })
+}
+
+fn mounted(target: &Place, copy: ReplacementCopy) -> Result<Mounted, String> {
+    let mount = copy.mount?;
+    Ok(Mounted {
+        identity: Identity {
+            endpoint: target.name.clone(),
+            canonical_path: mount.canonical_path,
+            physical_device_ids: mount.physical_device_ids,
+            filesystem_identity: mount.filesystem_identity,
+        },
+        filesystem_uuid: mount.filesystem_uuid,
+        format_id: copy.format_id,
+    })
+}
