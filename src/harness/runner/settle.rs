@@ -131,7 +131,8 @@ impl Life<'_> {
         }
     }
 
-    /// The first node that is not ready or misses a drive; `or_behind`, or that has partial writes queued or a replacement open.
+    /// The first node that is not ready, misses a drive or replaces one (what is nobody's is told only when every
+    /// drive speaks); `or_behind`, or that has partial writes queued.
     async fn out_of_service(&self, or_behind: bool) -> Option<String> {
         for node in 0..self.plan.testbed.nodes {
             let status = match self.admin.status(self.testbed.client_address(node)).await {
@@ -151,7 +152,7 @@ impl Life<'_> {
                 return Some(format!("node {node} has {queued} partial writes queued"));
             }
             let replacement = &status.replacement;
-            if or_behind && replacement.open > 0 {
+            if replacement.open > 0 {
                 let said = [replacement.reasons.as_slice(), &replacement.alarms].concat();
                 return Some(format!("node {node} replaces drives: {}", said.join("; ")));
             }

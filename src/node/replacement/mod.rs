@@ -30,6 +30,7 @@ use crate::node::replacement::attempt::End;
 use crate::node::seams::BoxFuture;
 use crate::node::service::Node;
 use crate::node::store::Store;
+use crate::node::store::api::HealRequest;
 use crate::protocol::admin::DriveCondition;
 use crate::protocol::replacement::discover::Decision;
 use crate::protocol::replacement::discover::DriveState;
@@ -87,7 +88,8 @@ async fn watch(node: &Arc<Node>, store: &Arc<Store>, set: usize) {
         let Some(attempt) = Attempt::of(node, store, set, &survey, decision) else { continue };
         let attempt: BoxFuture<'static, End> = Box::pin(attempt.run());
         match attempt.await {
-            End::Over => {}
+            // What is nobody's can be told now that every drive speaks again.
+            End::Over => drop(store.heal(HealRequest::default())),
             End::Deferred(why) => node.replacements.deferred(set, &why),
             End::Refused(refusal) => {
                 node.replacements.refused(set, &refusal);
