@@ -18,6 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use super::bits::Bits;
 use super::configurations::Configuration;
@@ -304,6 +305,7 @@ impl<'a> Search<'a> {
         let mut todo = vec![start];
         while let Some(here) = todo.pop() {
             self.spend(1 + here.stack.len() as u64 / 256)?;
+            let lacking = self.lacking(&here);
             for slot in 0..self.slots.len() {
                 let Some(position) = self.slots[slot] else { continue };
                 let What::Write(effects, guard) = &self.steps[position].what else { continue };
@@ -312,10 +314,16 @@ impl<'a> Search<'a> {
                 }
                 let is_goal = goal == Some(slot);
                 for effect in effects {
-                    if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted) {
+                    if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted, &lacking) {
+                        continue;
+                    }
+                    if !self.may_come(&here, *effect) {
                         continue;
                     }
                     for above in 0..=self.places(&here.stack, position, *effect) {
+                        if !self.lies_well(&here.stack, *effect, above) {
+                            continue;
+                        }
                         let Some(there) = self.step(&here, slot, position, *effect, above) else {
                             continue;
                         };
@@ -337,6 +345,32 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Of every listing that waits, the lowest numbered row that the stack lacks, among those whose order is
+    /// known. What lies above it can wait until it is there: late versions find their places in any order,
+    /// so that one order is enough.
+    fn lacking(&self, here: &Configuration) -> BTreeSet<Id> {
+        let mut lacking = BTreeSet::new();
+        let mut present = None;
+        for (slot, step) in self.slots.iter().enumerate() {
+            let Some(step) = step.filter(|_| !here.done.has(slot)) else { continue };
+            let What::Read(View::Stack { rows, interleaved, .. }) = &self.steps[step].what else {
+                continue;
+            };
+            let present = present.get_or_insert_with(|| {
+                here.stack.iter().map(|entry| entry.id).collect::<HashSet<_>>()
+            });
+            let mut is_found = [false; 2];
+            for row in rows.iter().rev().filter(|row| row.id != NULL) {
+                let kind = usize::from(row.value.is_none() && !interleaved);
+                if !is_found[kind] && !present.contains(&row.id) {
+                    is_found[kind] = true;
+                    lacking.insert(row.id);
+                }
+            }
+        }
+        lacking
+    }
+
     /// How many versions from the top what the step makes may come to lie below.
     fn places(&self, stack: &Stack, position: usize, effect: Effect) -> usize {
         let step = &self.steps[position];
@@ -351,8 +385,27 @@ impl<'a> Search<'a> {
         newer.count()
     }
 
+    /// Whether what `effect` makes may come at all: its id is free, and what every listing shows right below
+    /// it is there.
+    fn may_come(&self, here: &Configuration, effect: Effect) -> bool {
+        let Effect::Put { id, .. } = effect else { return true };
+        if self.contested.get(&id).is_some_and(|index| here.used.has(*index)) {
+            return false;
+        }
+        let mut promised = self.order.right_below(id).filter(|below| self.made.contains_key(below));
+        promised.all(|below| stack::holds(&here.stack, below))
+    }
+
+    /// Whether listings allow what `effect` makes to lie `above` entries from the top of `stack`. That none of
+    /// those above it belongs below is [`places`](Self::places)' business.
+    fn lies_well(&self, stack: &Stack, effect: Effect, above: usize) -> bool {
+        let Effect::Put { id, .. } = effect else { return true };
+        let mut rest = stack.iter().rev().skip(above).take(NEAR);
+        rest.all(|entry| self.order.relation(id, entry.id) != Relation::Below)
+    }
+
     /// `here` after the step in `slot` took `effect`, `above` entries from the top, with every read that
-    /// fits now; `None` when a listing or an id in use rules it out.
+    /// fits now; `None` when an id in use rules it out.
     fn step(
         &self,
         here: &Configuration,
@@ -362,27 +415,10 @@ impl<'a> Search<'a> {
         above: usize,
     ) -> Option<Configuration> {
         let mut there = here.clone();
-        if let Effect::Put { id, .. } = effect {
-            let below = self.order.right_below(id);
-            let promised = below.into_iter().filter(|below| self.made.contains_key(below));
-            if !promised.into_iter().all(|below| stack::holds(&there.stack, below)) {
-                return None;
-            }
-            let passed = there.stack.iter().rev().take(above);
-            if passed.into_iter().any(|entry| self.order.relation(id, entry.id) == Relation::Above)
-            {
-                return None;
-            }
-            let mut rest = there.stack.iter().rev().skip(above).take(NEAR);
-            if rest.any(|entry| self.order.relation(id, entry.id) == Relation::Below) {
-                return None;
-            }
-            if let Some(index) = self.contested.get(&id) {
-                if there.used.has(*index) {
-                    return None;
-                }
-                there.used.set(*index);
-            }
+        if let Effect::Put { id, .. } = effect
+            && let Some(index) = self.contested.get(&id)
+        {
+            there.used.set(*index);
         }
         if !effect.apply_late(&mut there.stack, above) {
             return None;
@@ -412,6 +448,7 @@ impl<'a> Search<'a> {
         slot: usize,
         effect: Effect,
         wanted: &[usize],
+        lacking: &BTreeSet<Id>,
     ) -> bool {
         let Some(position) = self.slots[slot] else { return false };
         let step = &self.steps[position];
@@ -441,6 +478,13 @@ impl<'a> Search<'a> {
                 return false;
             }
             let what = &self.steps[*waiting].what;
+            if let (What::Read(View::Stack { .. }), Effect::Put { id, .. }) = (what, effect)
+                && id != NULL
+                && *guard == Guard::Always
+                && !lacking.contains(&id)
+            {
+                return false;
+            }
             could_help(effect, what, Some(&here.stack)) || self.may_lie_below(effect, what)
         })
     }
