@@ -98,6 +98,14 @@ pub fn search(steps: &[Step], budget: u64) -> Answer {
 /// The bound was reached.
 struct Exhausted;
 
+/// What a configuration waits for.
+struct Needs {
+    /// Steps under way that another could help.
+    waiting: Vec<usize>,
+    /// Versions that a listing waits for next.
+    lacking: BTreeSet<Id>,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Begin(usize),
@@ -141,6 +149,8 @@ struct Search<'a> {
     removed: BTreeSet<Id>,
     /// Ids that more than one step could have made; each only once.
     contested: BTreeMap<Id, usize>,
+    /// Whether some step makes a null version.
+    has_null: bool,
     /// The last place at which each thing was seen: nothing is kept for later that nobody looks at.
     seen_last: Vec<u64>,
     /// The steps under way, by slot.
@@ -181,6 +191,7 @@ impl<'a> Search<'a> {
             made: made(steps),
             removed: removed(steps),
             contested,
+            has_null: steps.iter().any(makes_null),
             seen_last: Vec::new(),
             slots: Vec::new(),
             slot_of: BTreeMap::new(),
@@ -305,7 +316,7 @@ impl<'a> Search<'a> {
         let mut todo = vec![start];
         while let Some(here) = todo.pop() {
             self.spend(1 + here.stack.len() as u64 / 256)?;
-            let lacking = self.lacking(&here);
+            let needs = Needs { waiting: self.waiting(&here), lacking: self.lacking(&here) };
             for slot in 0..self.slots.len() {
                 let Some(position) = self.slots[slot] else { continue };
                 let What::Write(effects, guard) = &self.steps[position].what else { continue };
@@ -314,7 +325,7 @@ impl<'a> Search<'a> {
                 }
                 let is_goal = goal == Some(slot);
                 for effect in effects {
-                    if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted, &lacking) {
+                    if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted, &needs) {
                         continue;
                     }
                     if !self.may_come(&here, *effect) {
@@ -343,6 +354,21 @@ impl<'a> Search<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The steps under way that another could help: reads, conditional writes, and what a null version may have
+    /// to come before.
+    fn waiting(&self, here: &Configuration) -> Vec<usize> {
+        let is_numbered = |effect: &Effect| matches!(effect, Effect::Put { id, .. } if *id != NULL);
+        let slots = self.slots.iter().enumerate();
+        let pending = slots.filter(|(slot, _)| !here.done.has(*slot) && !here.spent.has(*slot));
+        let pending = pending.filter_map(|(_, step)| *step);
+        let can_be_helped = |step: &usize| match &self.steps[*step].what {
+            What::Read(_) => true,
+            What::Write(effects, Guard::Always) => self.has_null && effects.iter().any(is_numbered),
+            What::Write(..) => true,
+        };
+        pending.filter(can_be_helped).collect()
     }
 
     /// Of every listing that waits, the lowest numbered row that the stack lacks, among those whose order is
@@ -448,40 +474,48 @@ impl<'a> Search<'a> {
         slot: usize,
         effect: Effect,
         wanted: &[usize],
-        lacking: &BTreeSet<Id>,
+        needs: &Needs,
     ) -> bool {
         let Some(position) = self.slots[slot] else { return false };
-        let step = &self.steps[position];
-        if step.needed {
-            return true;
-        }
+        self.steps[position].needed
+            || self.helps(here, position, effect, wanted.contains(&slot), needs)
+                && !self.has_twin(here, position)
+    }
+
+    /// Whether another that asks for the same is to be tried first.
+    fn has_twin(&self, here: &Configuration, position: usize) -> bool {
         let mut pending = self.slots.iter().enumerate();
-        let has_twin = pending.any(|(other, twin)| {
+        pending.any(|(other, twin)| {
             twin.is_some_and(|twin| {
                 self.alike[twin] == self.alike[position]
                     && !self.steps[twin].needed
-                    && (self.steps[twin].to, twin) < (step.to, position)
+                    && (self.steps[twin].to, twin) < (self.steps[position].to, position)
                     && !here.spent.has(other)
             })
-        });
-        if has_twin {
-            return false;
-        }
+        })
+    }
+
+    /// Whether the step at `position`, which was never promised, helps something by `effect`.
+    fn helps(
+        &self,
+        here: &Configuration,
+        position: usize,
+        effect: Effect,
+        is_wanted: bool,
+        needs: &Needs,
+    ) -> bool {
+        let step = &self.steps[position];
         let What::Write(_, guard) = &step.what else { return false };
         // What its condition asks for may not hold any more when it is needed.
-        if wanted.contains(&slot) || *guard != Guard::Always && self.seen_last[position] > 0 {
+        if is_wanted || *guard != Guard::Always && self.seen_last[position] > 0 {
             return true;
         }
-        self.slots.iter().enumerate().any(|(other, waiting)| {
-            let Some(waiting) = waiting else { return false };
-            if other == slot || here.done.has(other) || here.spent.has(other) {
-                return false;
-            }
+        needs.waiting.iter().filter(|waiting| **waiting != position).any(|waiting| {
             let what = &self.steps[*waiting].what;
             if let (What::Read(View::Stack { .. }), Effect::Put { id, .. }) = (what, effect)
                 && id != NULL
                 && *guard == Guard::Always
-                && !lacking.contains(&id)
+                && !needs.lacking.contains(&id)
             {
                 return false;
             }
@@ -504,6 +538,12 @@ impl<'a> Search<'a> {
             _ => false,
         })
     }
+}
+
+/// Whether a step can make a null version.
+fn makes_null(step: &Step) -> bool {
+    let is_null = |effect: &Effect| matches!(effect, Effect::Put { id: NULL, .. });
+    matches!(&step.what, What::Write(effects, _) if effects.iter().any(is_null))
 }
 
 /// Where each numbered version that a promised write made for certain was there.
