@@ -63,7 +63,7 @@ pub struct RunArgs {
     /// Where run directories are made
     #[arg(long, default_value = "reports")]
     pub report_dir: PathBuf,
-    /// Keep drives and mounts of failed cases until `clean`
+    /// Keep the drives, as images in `drives/` of each case: `firedrill audit` reads them
     #[arg(long)]
     pub keep: bool,
     /// Stop after the first case that does not hold

@@ -101,6 +101,7 @@ fn done(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Result<Vec<u8>, Refusal
                 healed: progress.healed,
                 quarantined: progress.quarantined,
                 failed: progress.unhealed,
+                waiting: progress.waiting,
                 problems: progress.problems,
             })
         }

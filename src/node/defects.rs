@@ -10,6 +10,8 @@ use crate::protocol::rules::Rules;
 use crate::protocol::rules::SharedRules;
 use crate::protocol::rules::Sound;
 
+const SECOND_NS: i64 = 1_000_000_000;
+
 /// The rules with these defects; [`Sound`] without any.
 pub fn rules(defects: &[Defect]) -> SharedRules {
     if defects.is_empty() {
@@ -56,6 +58,26 @@ impl Rules for Bent {
     fn syncs_directories(&self) -> bool {
         !self.has(Defect::SkipsDirectorySync) && self.sound.syncs_directories()
     }
+
+    fn heals_markers(&self) -> bool {
+        !self.has(Defect::PurgesPartialMarkers) && self.sound.heals_markers()
+    }
+
+    fn moment_ns(&self, now_ns: i64, newest_ns: i64, since_ns: i64) -> i64 {
+        if self.has(Defect::StampsWholeSeconds) {
+            // Not before its bucket: it would count as one of an earlier bucket.
+            return (now_ns - now_ns.rem_euclid(SECOND_NS)).max(since_ns.saturating_add(1));
+        }
+        self.sound.moment_ns(now_ns, newest_ns, since_ns)
+    }
+
+    fn walks_below_keys(&self) -> bool {
+        !self.has(Defect::WalksPastKeysBelowKeys) && self.sound.walks_below_keys()
+    }
+
+    fn discards_staging(&self) -> bool {
+        !self.has(Defect::KeepsDiscardedStaging) && self.sound.discards_staging()
+    }
 }
 
 #[cfg(test)]
@@ -63,24 +85,39 @@ mod tests {
     use super::*;
 
     /// What each rule answers, in one line.
-    fn answers(rules: &dyn Rules) -> (usize, [bool; 5]) {
+    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 8]) {
         let flags = [
             rules.verifies_frames(),
             rules.heals_by_contents(),
             rules.admits_the_unknown(),
             rules.replaces_null_versions(),
             rules.syncs_directories(),
+            rules.heals_markers(),
+            rules.walks_below_keys(),
+            rules.discards_staging(),
         ];
-        (rules.write_quorum(3), flags)
+        (rules.write_quorum(3), rules.moment_ns(7 * SECOND_NS, 9 * SECOND_NS, 0), flags)
     }
 
     #[test]
     fn every_defect_bends_exactly_one_rule() {
-        assert_eq!(answers(&*rules(&[])), (3, [true; 5]));
+        let after_the_newest = 9 * SECOND_NS + 1;
+        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 8]));
         for defect in Defect::ALL {
-            let (quorum, flags) = answers(&*rules(&[*defect]));
-            let bent = usize::from(quorum != 3) + flags.iter().filter(|flag| !**flag).count();
+            let (quorum, moment_ns, flags) = answers(&*rules(&[*defect]));
+            let bent = usize::from(quorum != 3)
+                + usize::from(moment_ns != after_the_newest)
+                + flags.iter().filter(|flag| !**flag).count();
             assert_eq!(bent, 1, "{defect:?}");
         }
+    }
+
+    #[test]
+    fn whole_seconds_make_versions_of_one_moment_and_none_older_than_its_bucket() {
+        let rules = rules(&[Defect::StampsWholeSeconds]);
+        let first = rules.moment_ns(7 * SECOND_NS + 5, 0, 0);
+        assert_eq!(rules.moment_ns(7 * SECOND_NS + 9, first, 0), first);
+        let since_ns = 7 * SECOND_NS + 1;
+        assert!(rules.moment_ns(7 * SECOND_NS + 5, 0, since_ns) > since_ns);
     }
 }

@@ -140,6 +140,9 @@ pub struct HealProgress {
     pub quarantined: u64,
     /// Versions that could not be made whole, with the reason in `problems`.
     pub failed: u64,
+    /// What is below its quorum and waits for its grace to end, before it moves to the quarantine.
+    #[serde(default)]
+    pub waiting: u64,
     /// The first problems, in words.
     pub problems: Vec<String>,
 }

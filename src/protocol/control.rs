@@ -101,6 +101,14 @@ pub enum Defect {
     RefusesTheUnknown,
     /// A shard is returned without comparing it with its frame's hash.
     ReturnsShardsUnchecked,
+    /// The healer purges a delete marker that not every drive has, as dangling.
+    PurgesPartialMarkers,
+    /// A version's moment is the clock in whole seconds, whatever stands already.
+    StampsWholeSeconds,
+    /// A walk takes a key's directory for a leaf and does not look for keys below it.
+    WalksPastKeysBelowKeys,
+    /// A drive reports staged contents as thrown away and keeps them.
+    KeepsDiscardedStaging,
 }
 
 impl Defect {
@@ -112,5 +120,9 @@ impl Defect {
         Self::HealsWithoutChecking,
         Self::RefusesTheUnknown,
         Self::ReturnsShardsUnchecked,
+        Self::PurgesPartialMarkers,
+        Self::StampsWholeSeconds,
+        Self::WalksPastKeysBelowKeys,
+        Self::KeepsDiscardedStaging,
     ];
 }

@@ -31,6 +31,23 @@ pub trait Rules: Send + Sync {
     fn syncs_directories(&self) -> bool {
         true
     }
+    /// Whether a delete marker that not every drive has is brought to the others.
+    fn heals_markers(&self) -> bool {
+        true
+    }
+    /// The moment of a new version, Unix nanoseconds: after the newest of its key, and after its
+    /// bucket was made.
+    fn moment_ns(&self, now_ns: i64, newest_ns: i64, since_ns: i64) -> i64 {
+        now_ns.max(newest_ns.max(since_ns).saturating_add(1))
+    }
+    /// Whether a walk looks for keys below a key.
+    fn walks_below_keys(&self) -> bool {
+        true
+    }
+    /// Whether staged contents are gone when they were thrown away.
+    fn discards_staging(&self) -> bool {
+        true
+    }
 }
 
 /// The rules as they should be.

@@ -54,6 +54,8 @@ pub struct Injector {
     seed: u64,
     next: AtomicU64,
     lasting: Mutex<Vec<Lasting>>,
+    /// Held from the trigger of a fault until it has struck.
+    striking: tokio::sync::Mutex<()>,
 }
 
 /// A fault that was prepared and has not struck yet.
@@ -218,6 +220,7 @@ impl Injector {
             seed,
             next: AtomicU64::new(0),
             lasting: Mutex::default(),
+            striking: tokio::sync::Mutex::default(),
         })
     }
 
@@ -274,12 +277,18 @@ impl Injector {
         }
     }
 
+    /// Waits until no fault is between its trigger and its end.
+    pub async fn at_rest(&self) {
+        drop(self.striking.lock().await);
+    }
+
     async fn strike_now(
         &self,
         armed: &Armed,
         teller: &Teller,
         held: Option<Held>,
     ) -> Result<(), Miss> {
+        let _striking = self.striking.lock().await;
         if matches!(armed.fault, Fault::ReturnDrive(_)) {
             self.tell_in_force("pull_drive").await;
         }

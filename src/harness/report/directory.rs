@@ -33,6 +33,8 @@ pub const PLAN: &str = "plan.json";
 pub const LEDGER: &str = "ledger.jsonl";
 /// What clients were told and what was done meanwhile.
 pub const HISTORY: &str = "history.jsonl";
+/// Images of the drives, if they were to be kept.
+pub const DRIVES: &str = "drives";
 /// What the drives held.
 pub const CENSUS: &str = "census.json";
 /// What was decided, of a case as of a run.

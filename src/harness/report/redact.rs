@@ -249,7 +249,9 @@ impl Redactor {
         paths.sort();
         for path in paths {
             let kind = path.symlink_metadata().map_err(ReportError::io("look at", &path))?;
-            if kind.is_dir() {
+            if kind.is_dir() && path.file_name() == Some(directory::DRIVES.as_ref()) {
+                // Images are whole file systems, and worth nothing once a byte of them has changed.
+            } else if kind.is_dir() {
                 self.folder(&path)?;
             } else if kind.is_file() {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -27,6 +27,7 @@ use crate::harness::report::Chain;
 use crate::harness::report::ReportError;
 use crate::harness::report::RunDirectory;
 use crate::harness::report::conclude::Stop;
+use crate::harness::report::directory::DRIVES;
 use crate::harness::report::directory::HISTORY;
 use crate::harness::report::redact::Redactor;
 use crate::harness::report::render;
@@ -58,7 +59,7 @@ pub struct CaseOptions<'a> {
     pub program: PathBuf,
     /// Cases at once, this one included.
     pub jobs: u64,
-    /// Whether the drives of a case that does not hold stay until they are cleaned up.
+    /// Whether the drives are kept, as images in the directory of the case.
     pub keep: bool,
     /// Whether the caller allows this machine to lack the case's rung.
     pub may_lack: bool,
@@ -140,9 +141,16 @@ pub async fn run(
     let circumstances = Circumstances { stop: Some(stop), began_at: Some(began_at), took_ms: None };
     let mut report = judged(&testbed, &recorder, directory, circumstances, options).await?;
 
-    let keep = options.keep && report.class.needs_attention();
-    if !keep && let Err(error) = testbed.teardown().await {
-        let stop = Stop::Uncleaned { what: Chain(&error).to_string() };
+    let kept = match options.keep {
+        true => testbed.keep_drives(&directory.path(DRIVES)).await,
+        false => Ok(()),
+    };
+    let stop = match (testbed.teardown().await, kept) {
+        (Err(error), _) => Some(Stop::Uncleaned { what: Chain(&error).to_string() }),
+        (Ok(()), Err(error)) => Some(Stop::Failed { error: Chain(&error).to_string() }),
+        (Ok(()), Ok(())) => None,
+    };
+    if let Some(stop) = stop {
         let known = Circumstances {
             stop: Some(stop),
             began_at: report.began_at.clone(),

@@ -24,6 +24,8 @@ use crate::harness::testbed::DrivePlace;
 
 /// Keys whose bytes are kept.
 const KEYS_MAX: usize = 16;
+/// Files and folders of no key that are kept.
+const PATHS_MAX: usize = 32;
 
 /// Keeps what the findings of `report` are about.
 ///
@@ -35,11 +37,12 @@ pub fn gather(
     directory: &RunDirectory,
     drives: &[DrivePlace],
 ) -> Result<(), ReportError> {
-    let findings = report.judgements.iter().flat_map(|judgement| &judgement.findings);
-    let targets: BTreeSet<&str> = findings
-        .filter(|finding| finding.verdict == Verdict::Fail)
-        .filter_map(|finding| finding.target.as_deref())
-        .collect();
+    let findings = || {
+        let all = report.judgements.iter().flat_map(|judgement| &judgement.findings);
+        all.filter(|finding| finding.verdict == Verdict::Fail)
+    };
+    let targets: BTreeSet<&str> =
+        findings().filter_map(|finding| finding.target.as_deref()).collect();
     let mut keeper = Keeper { evidence: directory.evidence(), notes: String::new() };
     for (number, target) in targets.iter().take(KEYS_MAX).enumerate() {
         let _ = writeln!(keeper.notes, "key-{number}: {target}");
@@ -54,6 +57,25 @@ pub fn gather(
     }
     if targets.len() > KEYS_MAX {
         let _ = writeln!(keeper.notes, "{} more keys were left out", targets.len() - KEYS_MAX);
+    }
+    let places: BTreeSet<(&str, &str)> = findings()
+        .filter(|finding| finding.target.is_none())
+        .flat_map(|finding| &finding.evidence)
+        .filter_map(|evidence| evidence.strip_prefix("drive ")?.split_once(": "))
+        .collect();
+    for (number, (name, path)) in places.iter().take(PATHS_MAX).enumerate() {
+        let _ = writeln!(keeper.notes, "path-{number}: drive {name}: {path}");
+        let Some(drive) = drives.iter().find(|drive| drive.name == *name && drive.mounted) else {
+            continue;
+        };
+        let below = format!("path-{number}.{}", name.replace('/', "-"));
+        match drive.root.join(path) {
+            folder if folder.is_dir() => keeper.copy(&folder, &below, name)?,
+            file => keeper.copy_file(&file, &below, name)?,
+        }
+    }
+    if places.len() > PATHS_MAX {
+        let _ = writeln!(keeper.notes, "{} more paths were left out", places.len() - PATHS_MAX);
     }
     let machine = machine(directory, drives);
     keeper.evidence.keep("machine.txt", machine.as_bytes())?;
@@ -87,15 +109,16 @@ impl Keeper {
             if is_folder && layout::parse_data_dir(&last).is_some() {
                 self.copy(&path, &below, drive)?;
             } else if !is_folder {
-                match fs::read(&path) {
-                    Ok(bytes) => {
-                        self.evidence.keep(&below, &bytes)?;
-                    }
-                    Err(error) => {
-                        let _ = writeln!(self.notes, "{drive}: {last}: {error}");
-                    }
-                }
+                self.copy_file(&path, &below, drive)?;
             }
+        }
+        Ok(())
+    }
+
+    fn copy_file(&mut self, from: &Path, name: &str, drive: &str) -> Result<(), ReportError> {
+        match fs::read(from) {
+            Ok(bytes) => drop(self.evidence.keep(name, &bytes)?),
+            Err(error) => drop(writeln!(self.notes, "{drive}: {name}: {error}")),
         }
         Ok(())
     }

@@ -185,16 +185,22 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Starts one node and waits until it is ready. Nothing when it runs.
+    /// Starts one node and waits until it is ready. Nothing when it runs; once more when an armed fault
+    /// ends it only now.
     async fn start(&self, node: usize) -> Result<(), Trouble> {
-        if !self.testbed.is_running(node) {
-            self.waiting.on_the_cluster(format!("node {node} to start"));
-            owed(self.testbed.start(node).await, || format!("node {node} to start"))?;
-        }
-        self.waiting.on_the_cluster(format!("node {node} to become ready"));
         let patience = Duration::from_secs(self.plan.limits.ready_s);
-        let ready = self.testbed.wait_ready(node, patience).await;
-        owed(ready, || format!("node {node} to become ready"))
+        loop {
+            self.injector.at_rest().await;
+            if !self.testbed.is_running(node) {
+                self.waiting.on_the_cluster(format!("node {node} to start"));
+                owed(self.testbed.start(node).await, || format!("node {node} to start"))?;
+            }
+            self.waiting.on_the_cluster(format!("node {node} to become ready"));
+            match self.testbed.wait_ready(node, patience).await {
+                Err(TestbedError::NotRunning { .. }) => continue,
+                ready => return owed(ready, || format!("node {node} to become ready")),
+            }
+        }
     }
 
     /// A census of the drives as they are mounted now.

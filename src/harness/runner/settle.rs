@@ -95,11 +95,17 @@ impl Life<'_> {
     /// How the nodes say that the repair stands; starts a heal where none runs.
     async fn standing(&self, healing: &mut Healing) -> Standing {
         let address = self.testbed.client_address(healing.node);
+        if healing.id.is_none()
+            && let Some(left) = self.out_of_service(false).await
+        {
+            // A heal would pass over what is away, and end.
+            return Standing::Left(left);
+        }
         let progress = match &healing.id {
             None => match self.admin.heal(address).await {
                 Ok(started) => {
                     healing.id = Some(started.id);
-                    return Standing::Left("a heal has just begun".to_owned());
+                    return Standing::Left(healing.words("a heal has just begun"));
                 }
                 Err(reason) => return healing.elsewhere(self.plan.testbed.nodes, &reason),
             },
@@ -109,32 +115,43 @@ impl Life<'_> {
             },
         };
         if let Some(left) = left_of(&progress) {
-            if progress.state != HealState::Running {
-                healing.id = None;
+            if progress.state == HealState::Running {
+                return Standing::Left(healing.words(&left));
             }
+            healing.again(&left);
             return Standing::Left(left);
         }
+        match self.out_of_service(true).await {
+            Some(left) => {
+                // What is completed now may have been missed by the heal before.
+                healing.again(&left);
+                Standing::Left(left)
+            }
+            None => Standing::Whole,
+        }
+    }
+
+    /// The first node that is not ready or misses a drive; `or_behind`, or that has partial writes queued.
+    async fn out_of_service(&self, or_behind: bool) -> Option<String> {
         for node in 0..self.plan.testbed.nodes {
             let status = match self.admin.status(self.testbed.client_address(node)).await {
                 Ok(status) => status,
-                Err(reason) => return Standing::Left(format!("node {node}: {reason}")),
+                Err(reason) => return Some(format!("node {node}: {reason}")),
             };
             let off = status.drives.iter().find(|drive| drive.state != DriveCondition::Online);
-            let left = match off {
-                Some(drive) => {
-                    format!("node {node} sees drive {} {:?}", drive.name, drive.state)
-                }
-                None if !status.ready => format!("node {node} is not ready: {}", status.reason),
-                None if status.heal.queued > 0 => {
-                    format!("node {node} has {} partial writes queued", status.heal.queued)
-                }
-                None => continue,
-            };
-            // What is completed now may have been missed by the heal before.
-            healing.id = None;
-            return Standing::Left(left.to_lowercase());
+            if let Some(drive) = off {
+                let state = format!("{:?}", drive.state).to_lowercase();
+                return Some(format!("node {node} sees drive {} {state}", drive.name));
+            }
+            if !status.ready {
+                return Some(format!("node {node} is not ready: {}", status.reason));
+            }
+            let queued = status.heal.queued;
+            if or_behind && queued > 0 {
+                return Some(format!("node {node} has {queued} partial writes queued"));
+            }
         }
-        Standing::Whole
+        None
     }
 }
 
@@ -156,13 +173,28 @@ fn left_of(progress: &HealProgress) -> Option<String> {
 struct Healing {
     node: usize,
     id: Option<String>,
+    /// Why the one before was not enough.
+    because: Option<String>,
 }
 
 impl Healing {
+    /// Another heal is needed.
+    fn again(&mut self, because: &str) {
+        (self.id, self.because) = (None, Some(because.to_owned()));
+    }
+
+    /// How far it is, and why it runs.
+    fn words(&self, progress: &str) -> String {
+        match &self.because {
+            Some(because) => format!("{progress}, once more: {because}"),
+            None => progress.to_owned(),
+        }
+    }
+
     /// Turns to the next node.
     fn elsewhere(&mut self, nodes: usize, reason: &str) -> Standing {
         let left = format!("node {} does not heal: {reason}", self.node);
-        self.id = None;
+        self.again(&left);
         self.node = (self.node + 1) % nodes;
         Standing::Left(left)
     }

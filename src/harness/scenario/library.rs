@@ -64,10 +64,14 @@ built_in! {
     "canary": [
         "acknowledges-before-its-quorum",
         "heals-without-checking",
+        "keeps-discarded-staging",
         "keeps-two-null-versions",
+        "purges-partial-markers",
         "refuses-the-unknown",
         "returns-shards-unchecked",
         "skips-the-directory-sync",
+        "stamps-whole-seconds",
+        "walks-past-keys-below-keys",
     ]
 }
 

@@ -465,6 +465,17 @@ impl Drives {
     }
 
     /// Unmounts and detaches everything and removes the devices. No node runs any more.
+    /// Unmounts every drive and copies its image, without its holes, to `NODE-SLOT.img` in `folder`.
+    pub(super) fn keep_images(&self, folder: &Path) -> Result<(), TestbedError> {
+        std::fs::create_dir_all(folder).map_err(TestbedError::io("make", folder))?;
+        self.on_each(self.slots.len(), |slot| {
+            // Whole and clean only once nothing is mounted.
+            self.unmount_slot(slot, MntFlags::empty())?;
+            let name = format!("{}-{}.img", slot.plan.node, slot.plan.slot);
+            image::copy_sparse(&slot.image, &folder.join(name))
+        })
+    }
+
     pub(super) fn tear_down(&self) -> Result<(), TestbedError> {
         // Each waits for the kernel, not for a processor.
         let mut result = self.on_each(self.slots.len(), |slot| {

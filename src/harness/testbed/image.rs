@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
+use std::io::Read as _;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -18,7 +19,6 @@ use std::process::Stdio;
 
 use crc_fast::CrcAlgorithm;
 use nix::errno::Errno;
-use nix::fcntl::copy_file_range;
 use nix::unistd::Whence;
 use nix::unistd::lseek64;
 use uuid::Uuid;
@@ -157,14 +157,12 @@ fn copy_data(source: &File, target: &File, bytes: u64) -> io::Result<()> {
             Err(errno) => return Err(errno.into()),
         };
         at = lseek64(source, start, Whence::SeekHole)?;
-        let (mut read_at, mut write_at) = (start, start);
-        while read_at < at {
-            let left = (at - read_at) as usize;
-            let copied =
-                copy_file_range(source, Some(&mut read_at), target, Some(&mut write_at), left)?;
-            if copied == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+        lseek64(source, start, Whence::SeekSet)?;
+        lseek64(target, start, Whence::SeekSet)?;
+        let length = (at - start) as u64;
+        // The kernel copies, also where it has to go from one file system to another.
+        if io::copy(&mut source.take(length), &mut &*target)? < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
     Ok(())

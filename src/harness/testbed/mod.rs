@@ -386,6 +386,19 @@ impl Testbed {
         .await
     }
 
+    /// Ends every node and keeps the drives as image files in `folder`; they are of no use any more here.
+    ///
+    /// # Errors
+    /// A drive could not be unmounted or copied.
+    pub async fn keep_drives(self: &Arc<Self>, folder: &Path) -> Result<(), TestbedError> {
+        let this = Arc::clone(self);
+        blocking(move || this.drives.thaw_all()).await?;
+        let killed = futures::future::join_all(self.nodes.iter().map(Node::kill)).await;
+        killed.into_iter().collect::<Result<Vec<()>, _>>()?;
+        let (this, folder) = (Arc::clone(self), folder.to_owned());
+        blocking(move || this.drives.keep_images(&folder)).await
+    }
+
     /// The drives, for whoever breaks them.
     pub(crate) fn hardware(&self) -> &Arc<Drives> {
         &self.drives

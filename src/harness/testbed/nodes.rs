@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -73,6 +74,8 @@ struct Life {
     process: NodeProcess,
     control: Arc<Control>,
     address: Option<SocketAddr>,
+    /// Set before we end it: then nobody is surprised.
+    is_ended_by_us: Arc<AtomicBool>,
 }
 
 /// What a node is made of.
@@ -171,7 +174,12 @@ impl Node {
             NodeProcess::start(start, on_end).map_err(TestbedError::io("start", &self.program))?;
         self.tell(NodeState::Started);
         let control = Arc::new(control);
-        let life = Life { process: process.clone(), control: Arc::clone(&control), address: None };
+        let life = Life {
+            process: process.clone(),
+            control: Arc::clone(&control),
+            address: None,
+            is_ended_by_us: Arc::default(),
+        };
         *self.lock() = Some(life);
         self.register(&process)?;
         let first_words =
@@ -228,7 +236,10 @@ impl Node {
         loop {
             let life = self.lock().clone().ok_or(TestbedError::NotRunning { node: self.index })?;
             if life.process.status().is_some() {
-                return Err(self.ended_by_itself(&life.process));
+                return Err(match life.is_ended_by_us.load(Ordering::SeqCst) {
+                    true => TestbedError::NotRunning { node: self.index },
+                    false => self.ended_by_itself(&life.process),
+                });
             }
             if let Some(address) = life.address {
                 match health::ready(address).await {
@@ -254,6 +265,7 @@ impl Node {
         let Some(life) = self.living() else {
             return Ok(());
         };
+        life.is_ended_by_us.store(true, Ordering::SeqCst);
         self.signal(&life.process, Signal::SIGTERM)?;
         self.signal(&life.process, Signal::SIGCONT)?;
         match life.process.ended(STOP_PATIENCE).await {
@@ -266,7 +278,10 @@ impl Node {
     pub(super) async fn kill(&self) -> Result<(), TestbedError> {
         let _changing = self.changing.lock().await;
         match self.living() {
-            Some(life) => self.kill_life(&life.process).await,
+            Some(life) => {
+                life.is_ended_by_us.store(true, Ordering::SeqCst);
+                self.kill_life(&life.process).await
+            }
             None => Ok(()),
         }
     }

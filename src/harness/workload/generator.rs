@@ -453,14 +453,18 @@ impl<'a> Drawing<'a> {
                 }
             },
         };
+        // In a part file all the same, even when that is more than was left.
+        let in_parts = (self.sizes == Sizes::Blocks).then_some(inline_max + 1);
         if size > LARGE_BYTES && !self.may_be_large() {
-            size = self.dice.random_range(64..=8192);
+            let small = self.dice.random_range(64..=8192);
+            size = in_parts.unwrap_or(small);
         }
         if size > self.bytes_left {
-            size = self.dice.random_range(0..=1024).min(self.bytes_left);
+            let small = self.dice.random_range(0..=1024).min(self.bytes_left);
+            size = in_parts.unwrap_or(small);
         }
         self.large += u64::from(size > LARGE_BYTES);
-        self.bytes_left -= size;
+        self.bytes_left = self.bytes_left.saturating_sub(size);
         size
     }
 }
@@ -488,6 +492,20 @@ mod tests {
         };
         assert_eq!(digests(1), digests(1));
         assert!(digests(1).iter().zip(digests(2)).all(|(one, two)| *one != two));
+    }
+
+    #[test]
+    fn objects_of_blocks_lie_in_part_files_whatever_is_left() {
+        let text = "{ operations: 200, sizes: blocks, mix: { put: 1 } }";
+        let load: LoadSpec = crate::yaml::parse("load", text).unwrap();
+        let spec = WorkloadSpec { bytes_max: 4 << 20, ..spec() };
+        let lists = lists(&spec, &[load], GEOMETRY, Seed(7));
+        for intent in lists[0].iter().flat_map(|lane| &lane.intents) {
+            let Intent::Put { target, size, .. } = intent else { panic!("{intent:?}") };
+            let versioned = spec.buckets[&target.bucket] == BucketKind::Enabled;
+            let inline_max = if versioned { 32 << 10 } else { 256 << 10 };
+            assert!(*size > inline_max, "{size} bytes for {target} go inline");
+        }
     }
 
     #[test]

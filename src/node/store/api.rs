@@ -422,6 +422,8 @@ pub struct HealProgress {
     pub quarantined: u64,
     /// Versions that nothing could be done for, yet or ever.
     pub unhealed: u64,
+    /// What is below its quorum and waits for its grace to end; no version suffers from it.
+    pub waiting: u64,
     /// The first problems in words, with key and version.
     pub problems: Vec<String>,
     /// When it began, Unix nanoseconds.

@@ -122,7 +122,7 @@ async fn delete_locked(store: Arc<Store>, delete: Delete) -> Result<DeleteOutcom
         copies = judge(&store, &conditions, copies, &lock).await?;
         store.pass(CrashPoint::ConditionChecked, &target).await;
     }
-    let moment_ns = now_ns().max(copies.newest_ns().max(since_ns).saturating_add(1));
+    let moment_ns = store.parts.rules.moment_ns(now_ns(), copies.newest_ns(), since_ns);
     match effect {
         DeleteEffect { marker: Some(id), .. } => {
             let decided = is_decided(&store, &mut copies, id, &lock).await;

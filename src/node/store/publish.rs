@@ -101,8 +101,7 @@ async fn publish_locked(store: Arc<Store>, publish: Publish) -> Result<Published
     let decided = is_decided(&store, &mut copies, object.version, &lock).await;
     store.remake_bucket(&copies).await?;
 
-    let newest_ns = copies.newest_ns().max(since_ns);
-    object.modtime_ns = now_ns().max(newest_ns.saturating_add(1));
+    object.modtime_ns = store.parts.rules.moment_ns(now_ns(), copies.newest_ns(), since_ns);
     let outcome = PutOutcome {
         etag: object.etag().to_owned(),
         version: names_version.then_some(object.version),
@@ -316,13 +315,19 @@ pub(super) async fn clear_up(
         (!is_empty || settle.parts.is_some()).then_some((slot, DriveRequest::Settle(settle)))
     };
     let requests: Vec<_> = done.iter().filter_map(|(slot, reply)| settle(*slot, reply)).collect();
-    store.ask(set, requests).await;
+    let mut settled = store.ask(set, requests).await;
     let mut late = late;
     while let Some((slot, answer)) = futures::StreamExt::next(&mut late).await {
         if let Ok(reply) = answer
             && let Some(request) = settle(slot, &reply)
         {
-            store.ask(set, [request]).await;
+            settled.extend(store.ask(set, [request]).await);
         }
+    }
+    let kept = settled.into_iter().filter_map(|(slot, answer)| Some((slot, answer.err()?)));
+    let kept = kept.inspect(|(slot, error)| tracing::info!(%target, slot, %error, "not cleared"));
+    let slots: Vec<_> = kept.map(|(slot, _)| slot).collect();
+    if !slots.is_empty() {
+        heal::enqueue(&store, set, &slots, Unfinished::Key { target }).await;
     }
 }

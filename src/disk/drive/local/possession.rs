@@ -17,9 +17,23 @@ use crate::disk::drive::DriveStep;
 use crate::disk::drive::error_at;
 use crate::disk::format::format_json::FormatJson;
 use crate::disk::layout;
+use crate::value::Digest;
 
 /// When the drive was here: read at the next start to know how long it was away.
 const PRESENCE: &str = ".rustfs.sys/buckets/.heal/firedrill/presence.json";
+
+/// What the format was when the drive was last admitted: a format that rotted is told from another one by it.
+const KEPT_FORMAT: &str = ".rustfs.sys/buckets/.heal/firedrill/format.json";
+/// Bytes in which a rotten format may differ from what was kept; two formats differ in dozens.
+const ROT_MAX: usize = 4;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptFormat {
+    format: u32,
+    contents: String,
+    /// SHA-256 of the contents.
+    digest: Digest,
+}
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Presence {
@@ -91,6 +105,7 @@ impl LocalDrive {
         }
         self.make_path("", RECORDS)?;
         self.remove_tree(layout::TMP_OLD)?;
+        self.keep_format()?;
 
         self.write_file(layout::UNCLEAN, (now_ns / 1_000_000_000).to_string().as_bytes(), true)?;
         self.heartbeat_as_owner(now_ns)?;
@@ -142,7 +157,36 @@ impl LocalDrive {
 
     pub(super) fn read_format(&self) -> Result<Option<ByteBuf>, DriveError> {
         self.guard_root()?;
-        Ok(self.read_if_there(layout::FORMAT)?.map(ByteBuf::from))
+        let Some(present) = self.read_if_there(layout::FORMAT)? else { return Ok(None) };
+        Ok(Some(ByteBuf::from(match self.kept_format() {
+            Some(kept) if is_rotten(&present, &kept) => kept,
+            _ => present,
+        })))
+    }
+
+    /// The format as it was when the drive was last admitted, if that can be read.
+    fn kept_format(&self) -> Option<Vec<u8>> {
+        let kept = self.read_if_there(KEPT_FORMAT).ok()??;
+        let kept = serde_json::from_slice::<KeptFormat>(&kept).ok()?;
+        (Digest::of(kept.contents.as_bytes()) == kept.digest).then(|| kept.contents.into_bytes())
+    }
+
+    /// Mends a format that rotted, and keeps one that is new.
+    fn keep_format(&self) -> Result<(), DriveError> {
+        let Some(good) = self.read_format()? else { return Ok(()) };
+        if self.read_if_there(layout::FORMAT)?.as_deref() != Some(good.as_slice()) {
+            self.publish_format(&good, false)?;
+        }
+        if self.kept_format().as_deref() == Some(good.as_slice()) {
+            return Ok(());
+        }
+        let Ok(contents) = String::from_utf8(good.into_vec()) else { return Ok(()) };
+        let digest = Digest::of(contents.as_bytes());
+        let kept = KeptFormat { format: 1, contents, digest };
+        let bytes = serde_json::to_vec(&kept).expect("a format has text keys only");
+        let staged = format!("{}/{}", layout::TMP, Uuid::new_v4());
+        self.write_file(&staged, &bytes, true)?;
+        self.publish(&staged, KEPT_FORMAT)
     }
 
     pub(super) fn write_format(&self, bytes: &[u8], rebuilding: bool) -> Result<(), DriveError> {
@@ -201,4 +245,11 @@ impl LocalDrive {
             quarantined: quarantined as u64,
         })
     }
+}
+
+/// Whether `present` is what `kept` became: it cannot be read any more, or differs in a few bytes only.
+fn is_rotten(present: &[u8], kept: &[u8]) -> bool {
+    let differing = present.iter().zip(kept).filter(|(one, other)| one != other).count();
+    let is_close = present.len() == kept.len() && (1..=ROT_MAX).contains(&differing);
+    is_close || FormatJson::parse(present).is_err()
 }

@@ -1,5 +1,6 @@
 //! Taking back, taking out, and clearing up after both.
 
+use nix::errno::Errno;
 use uuid::Uuid;
 
 use super::LocalDrive;
@@ -110,8 +111,13 @@ impl LocalDrive {
         let flushes = self.syncs_names(&target.bucket, &target.key);
         let (mut meta, _) = self.meta_to_change(target, directory)?;
         if !meta.find(published.version).is_some_and(|found| is_the_write(found, published)) {
-            // It never got here, or something else has taken its place.
-            return Ok(());
+            // It never got here, or something else has taken its place; its contents may have come before it.
+            return match (&undo.upload, published.data_dir) {
+                (Some(upload), Some(data_dir)) if !meta.uses_data_dir(data_dir) => {
+                    self.give_back(directory, upload, data_dir, flushes)
+                }
+                _ => Ok(()),
+            };
         }
         let before = self.version_before(undo, published, directory)?;
         if undo.quarantine {
@@ -126,12 +132,7 @@ impl LocalDrive {
         if let Some(data_dir) = published.data_dir.filter(|it| !meta.uses_data_dir(*it)) {
             let from = format!("{directory}/{}", data_dir.hyphenated());
             match &undo.upload {
-                Some(upload) => {
-                    let to = format!("{}/{}", directory_of(upload)?, data_dir.hyphenated());
-                    if self.exists(&from)? {
-                        self.publish(&from, &to)?;
-                    }
-                }
+                Some(upload) => self.give_back(directory, upload, data_dir, flushes)?,
                 None if undo.quarantine => self.set_aside(target, &from)?,
                 None => {
                     self.trash(&from)?;
@@ -141,6 +142,39 @@ impl LocalDrive {
         match undo.rollback {
             Some(rollback) => self.drop_rollback(directory, rollback, &meta),
             None => Ok(()),
+        }
+    }
+
+    /// Moves a data directory from a key's directory back to its upload, beside what was uploaded since.
+    fn give_back(
+        &self,
+        directory: &str,
+        upload: &ObjectKey,
+        data_dir: Uuid,
+        flushes: bool,
+    ) -> Result<(), DriveError> {
+        let upload = directory_of(upload)?;
+        let from = format!("{directory}/{}", data_dir.hyphenated());
+        let to = format!("{upload}/{}", data_dir.hyphenated());
+        if !self.exists(&from)? || !self.exists(&upload)? {
+            return Ok(());
+        }
+        match self.files.rename(&from, &to) {
+            Ok(()) => {}
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => {
+                for entry in self.list_or_nothing(&from)? {
+                    let new = format!("{to}/{}", entry.name);
+                    if !self.exists(&new)? {
+                        self.publish(&format!("{from}/{}", entry.name), &new)?;
+                    }
+                }
+                self.trash(&from)?;
+            }
+            Err(errno) => return Err(error_at(DriveStep::Publish, &to)(errno)),
+        }
+        match flushes {
+            true => self.sync_directory(&upload, DriveStep::SyncPublished),
+            false => Ok(()),
         }
     }
 
@@ -212,7 +246,7 @@ impl LocalDrive {
         }
         let backup = format!("{directory}/{}/{}", rollback.hyphenated(), layout::META_BACKUP);
         match self.files.remove_file(&backup) {
-            Ok(()) | Err(nix::errno::Errno::ENOENT) => Ok(()),
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
             Err(errno) => Err(error_at(DriveStep::CleanUp, &backup)(errno)),
         }
     }

@@ -91,7 +91,7 @@ impl Walk<'_> {
                 let place = Place::Key { directory: directory.clone(), inside: inside.clone() };
                 places.push((key, place));
             }
-            if wants_below {
+            if wants_below && (self.drive.seams.rules.walks_below_keys() || !is_key(&inside)) {
                 places.push((below, Place::Below { directory, inside }));
             }
         }
@@ -112,8 +112,7 @@ impl Walk<'_> {
     }
 
     fn key(&mut self, key: String, directory: &str, inside: &[Entry]) -> Result<bool, DriveError> {
-        let has_meta =
-            inside.iter().any(|entry| !entry.is_directory && entry.name == layout::META_FILE);
+        let has_meta = is_key(inside);
         let mut folders = Vec::new();
         for entry in inside.iter().filter(|entry| entry.is_directory) {
             let Some(id) = layout::parse_data_dir(&entry.name) else { continue };
@@ -148,6 +147,11 @@ impl Walk<'_> {
         let passed = self.after > below && !self.after.starts_with(below);
         !passed && (below.starts_with(self.prefix) || self.prefix.starts_with(below))
     }
+}
+
+/// Whether a directory with this inside is a key's.
+fn is_key(inside: &[Entry]) -> bool {
+    inside.iter().any(|entry| !entry.is_directory && entry.name == layout::META_FILE)
 }
 
 /// Folders of the system volume that hold no keys.

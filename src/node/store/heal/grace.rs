@@ -5,6 +5,9 @@
 //! that count from the last return of any drive; and no drive that lacks it was away when it was written,
 //! since such a drive would lack it in any case.
 //!
+//! What is in the way waits for no grace: an acknowledged version would lack a shard for so long, or nobody
+//! could read the key. Quarantine keeps its bytes all the same.
+//!
 //! *Not verified:* why it is below its quorum.
 
 use std::sync::Arc;
@@ -35,18 +38,29 @@ struct Doubt {
     since_ns: i64,
 }
 
+/// Why a leftover stays.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stays {
+    /// Not everything is known that could speak for it.
+    #[error("it is below its quorum, and {0}")]
+    Unproved(String),
+    /// Time alone is missing, and no version suffers from it.
+    #[error("it is below its quorum, and its grace has not ended")]
+    Grace,
+}
+
 /// Whether a leftover may go. `removing`: its bucket is gone or going, so that no grace is due.
 ///
 /// # Errors
 ///
-/// Why not, in words.
+/// Why not.
 pub(super) async fn allows(
     store: &Arc<Store>,
     copies: &Copies,
     leftover: &Leftover,
     removing: bool,
-) -> Result<(), String> {
-    let refuse = |why: &str| Err(format!("it is below its quorum, and {why}"));
+) -> Result<(), Stays> {
+    let refuse = |why: &str| Err(Stays::Unproved(why.to_owned()));
     if !surplus::all_speak(copies) {
         return refuse("not every drive is present and whole");
     }
@@ -71,7 +85,7 @@ pub(super) async fn allows(
         return refuse(&format!("drive {slot} was away when it was written"));
     }
     let grace_s = store.parts.limits.heal_grace_s;
-    if grace_s == 0 {
+    if grace_s == 0 || leftover.in_the_way {
         return Ok(());
     }
     let last_return_ns = facts.iter().map(|(_, it)| it.absent_until_ns).max().unwrap_or(0);
@@ -80,7 +94,7 @@ pub(super) async fn allows(
     if now_ns().saturating_sub(since_ns) >= grace_ns {
         return Ok(());
     }
-    refuse("its grace has not ended")
+    Err(Stays::Grace)
 }
 
 /// Since when the version is in doubt, by records of a majority; they are made when they are not there.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::grace;
+use super::grace::Stays;
 use super::surplus;
 use super::surplus::Spare;
 use super::verify;
@@ -65,8 +66,8 @@ pub(super) struct Mended {
     pub quarantined: u64,
     /// Versions that nothing could be done for now.
     pub unhealed: u64,
-    /// Drives that did not answer.
-    pub silent: usize,
+    /// Leftovers that no version suffers from, whose grace has not ended.
+    pub waiting: u64,
     /// Problems in words.
     pub problems: Vec<String>,
 }
@@ -74,7 +75,7 @@ pub(super) struct Mended {
 impl Mended {
     /// Whether every drive has everything, and none was missing.
     pub(super) fn is_done(&self) -> bool {
-        self.unhealed == 0 && self.silent == 0
+        self.unhealed == 0
     }
 }
 
@@ -164,7 +165,11 @@ impl Mender {
             }
         }
         let copies = self.read_again(&copies).await;
-        self.mended.silent = surplus::silent(&copies);
+        let silent = surplus::silent(&copies);
+        if silent > 0 {
+            self.mended.unhealed += 1;
+            self.mended.problems.push(format!("{}: {silent} drives do not answer", copies.target));
+        }
         if self.manner.only.is_none() {
             self.clear_up(&copies).await;
         }
@@ -234,7 +239,7 @@ impl Mender {
 
     /// Moves leftovers away, where the grace rules allow it.
     async fn send_off(&mut self, copies: &Copies) -> bool {
-        let mut changed = false;
+        let mut changed = self.purge_markers(copies).await;
         for leftover in surplus::leftovers(copies) {
             let id = leftover.version.id();
             if self.manner.only.is_some_and(|only| only != id) {
@@ -243,7 +248,10 @@ impl Mender {
             let removing = self.manner.removing;
             if let Err(why) = grace::allows(&self.store, copies, &leftover, removing).await {
                 self.mended.versions += 1;
-                self.fail(&copies.target, id, &why);
+                match why {
+                    Stays::Grace => self.mended.waiting += 1,
+                    Stays::Unproved(_) => self.fail(&copies.target, id, &why.to_string()),
+                }
                 continue;
             }
             let version = Some(settle::published(&leftover.version));
@@ -251,6 +259,21 @@ impl Mender {
             let each = each.map(|slot| (*slot, Quarantine { version, ..self.quarantine(copies) }));
             changed |= self.move_away(copies.set, each.collect()).await;
             grace::forget(&self.store, copies.set, &copies.target, &leftover).await;
+        }
+        changed
+    }
+
+    /// What a planted defect does: a marker that not every drive has is taken for dangling.
+    async fn purge_markers(&mut self, copies: &Copies) -> bool {
+        if self.store.parts.rules.heals_markers() {
+            return false;
+        }
+        let mut changed = false;
+        for marker in surplus::partial_markers(copies) {
+            let version = Some(settle::published(&marker.version));
+            let each = marker.slots.iter();
+            let each = each.map(|slot| (*slot, Quarantine { version, ..self.quarantine(copies) }));
+            changed |= self.move_away(copies.set, each.collect()).await;
         }
         changed
     }
@@ -348,7 +371,14 @@ impl Mender {
             for parts in parts {
                 requests.push((slot, self.settle(copies, Vec::new(), Vec::new(), Some(parts))));
             }
-            self.store.ask(copies.set, requests).await;
+            for (slot, answer) in self.store.ask(copies.set, requests).await {
+                if let Err(error) = answer {
+                    let why =
+                        format!("{}: drive {slot} keeps what nobody needs: {error}", copies.target);
+                    self.mended.unhealed += 1;
+                    self.mended.problems.push(why);
+                }
+            }
             if !orphans.is_empty() || !inline.is_empty() {
                 let directories = orphans;
                 away.push((slot, Quarantine { directories, inline, ..self.quarantine(copies) }));

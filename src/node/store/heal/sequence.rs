@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::Busy;
 use super::grace;
+use super::grace::Stays;
 use super::mend;
 use super::mend::Manner;
 use super::mend::Mended;
@@ -27,6 +28,7 @@ use crate::node::seams::LockMode;
 use crate::node::store::Store;
 use crate::node::store::api::HealProgress;
 use crate::node::store::api::HealRequest;
+use crate::node::store::api::StoreError;
 use crate::node::store::bucket;
 use crate::node::store::calls::now_ns;
 use crate::node::store::calls::upload_resource;
@@ -104,6 +106,7 @@ impl Sequence {
             progress.healed += mended.healed;
             progress.quarantined += mended.quarantined;
             progress.unhealed += mended.unhealed;
+            progress.waiting += mended.waiting;
             let room = PROBLEMS_MAX.saturating_sub(progress.problems.len());
             progress.problems.extend(mended.problems.into_iter().take(room));
         });
@@ -143,6 +146,10 @@ impl Sequence {
         let began_with = self.online();
         for set in 0..self.store.sets() {
             self.keys(set, layout::SYSTEM, "", 0).await;
+        }
+        for set in 0..self.store.sets() {
+            // Before their keys are looked at, where what was moved there would be taken for garbage.
+            self.take_back(set).await;
         }
         for bucket in self.bucket_names().await {
             self.bucket(&bucket, "").await;
@@ -243,6 +250,31 @@ impl Sequence {
         }
     }
 
+    /// Gives open uploads their parts back whose completion was interrupted.
+    async fn take_back(&self, set: usize) {
+        let mut walker = Walker::new(&self.store, set, layout::SYSTEM, UPLOADS, "", 0);
+        loop {
+            let copies = match walker.next().await {
+                Ok(Some(copies)) => copies,
+                Ok(None) => return,
+                // Told when they are mended.
+                Err(_) => return,
+            };
+            let Ok(found) = copies.read(Want::Latest, true) else { continue };
+            let Some(object) = found.first().and_then(|it| it.version.as_object()) else {
+                continue;
+            };
+            let Some(target) = multipart::target_of(object) else { continue };
+            let resource = upload_resource(&copies.target, &target.key);
+            let Ok(_lock) = self.store.lock(&resource, LockMode::Exclusive).await else { continue };
+            match multipart::take_back(&self.store, &copies.target, object).await {
+                // Of a bucket that is gone everything goes.
+                Ok(()) | Err(StoreError::NoSuchBucket(_)) => {}
+                Err(error) => self.fail(format!("{target}: its upload: {error}")),
+            }
+        }
+    }
+
     /// Mends open uploads, and removes those that are completed, or nobody's.
     async fn uploads(&self, set: usize) {
         let mut walker = Walker::new(&self.store, set, layout::SYSTEM, UPLOADS, "", 0);
@@ -276,10 +308,12 @@ impl Sequence {
         }
         for leftover in surplus::leftovers(copies) {
             let allowed = grace::allows(&self.store, copies, &leftover, false).await;
-            if let Err(why) = allowed {
-                self.fail(format!("{}: {why}", copies.target));
-                return false;
+            match allowed {
+                Ok(()) => continue,
+                Err(Stays::Grace) => self.add(Mended { waiting: 1, ..Mended::default() }),
+                Err(why) => self.fail(format!("{}: {why}", copies.target)),
             }
+            return false;
         }
         true
     }

@@ -36,6 +36,9 @@ pub(super) struct Spare {
 pub(super) struct Leftover {
     pub version: Version,
     pub slots: Vec<usize>,
+    /// Whether a version suffers as long as this lies there: an older value of its id, which a quorum holds,
+    /// lacks a shard, or nobody can read the id at all. A reader would take it back.
+    pub in_the_way: bool,
 }
 
 /// Whether a key is an open upload.
@@ -134,27 +137,46 @@ pub(super) fn leftovers(copies: &Copies) -> Vec<Leftover> {
             if version.header().is_free() {
                 continue;
             }
-            let is_left = !copies.is_ours(version)
-                || match copies.decide(version.id(), true) {
-                    Decision::Absent | Decision::Clear => true,
-                    Decision::Present(backing) => {
-                        version.header().modtime_ns > backing.candidate.modtime_ns
-                    }
-                    Decision::Bring(_) | Decision::Open => false,
-                };
-            if !is_left {
-                continue;
-            }
+            let in_the_way = match copies.decide(version.id(), true) {
+                _ if !copies.is_ours(version) => false,
+                Decision::Absent => false,
+                Decision::Clear => true,
+                Decision::Present(backing)
+                    if version.header().modtime_ns > backing.candidate.modtime_ns =>
+                {
+                    true
+                }
+                Decision::Present(_) | Decision::Bring(_) | Decision::Open => continue,
+            };
             let identity = version.identity();
             match leftovers.iter_mut().find(|it| it.version.identity() == identity) {
                 Some(leftover) => leftover.slots.push(slot),
                 None => {
-                    leftovers.push(Leftover { version: version.clone(), slots: vec![slot] });
+                    let (version, slots) = (version.clone(), vec![slot]);
+                    leftovers.push(Leftover { version, slots, in_the_way });
                 }
             }
         }
     }
     leftovers
+}
+
+/// Delete markers that are there, and that a drive which answers lacks.
+pub(super) fn partial_markers(copies: &Copies) -> Vec<Leftover> {
+    let mut partial = Vec::new();
+    for (id, _) in copies.ids() {
+        let Decision::Present(backing) = copies.decide(id, true) else { continue };
+        let holds = |slot: &usize| backing.holders.contains(slot);
+        let lacks = |slot: usize| copies.copies[slot].meta().is_some() && !holds(&slot);
+        let version = backing.holders.first().and_then(|slot| copies.version(*slot, id));
+        if let Some(version) = version.filter(|version| version.header().is_delete_marker())
+            && (0..copies.copies.len()).any(lacks)
+        {
+            let (version, slots) = (version.clone(), backing.holders.clone());
+            partial.push(Leftover { version, slots, in_the_way: false });
+        }
+    }
+    partial
 }
 
 /// What every drive has too much, by slot. Nothing is too much before every drive has spoken and every

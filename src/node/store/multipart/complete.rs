@@ -14,6 +14,7 @@ use super::open_locked;
 use super::parts::Part;
 use super::parts::parts_of;
 use super::remove;
+use super::take_back;
 use crate::disk::drive::CommitKind;
 use crate::disk::drive::DriveRequest;
 use crate::disk::format::checksum::Algorithm;
@@ -63,6 +64,10 @@ async fn complete_locked(
     let bucket = store.bucket_of(&target.bucket).await?;
     let (upload, lock) = open_locked(&store, &target, &id).await?;
     let mut parts = parts_of(&store, &upload).await?;
+    if listed.iter().any(|part| !parts.contains_key(&part.number)) {
+        take_back(&store, &upload.key, &upload.object).await?;
+        parts = parts_of(&store, &upload).await?;
+    }
     check_list(&listed, &parts)?;
     let numbers: Vec<u32> = listed.iter().map(|part| part.number).collect();
     parts.retain(|number, _| numbers.contains(number));

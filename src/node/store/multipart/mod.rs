@@ -6,6 +6,7 @@
 
 mod complete;
 mod parts;
+mod take_back;
 mod uploads;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(super) use complete::complete;
 pub(super) use parts::copy_part;
 pub(super) use parts::list_parts;
 pub(super) use parts::put_part;
+pub(super) use take_back::take_back;
 pub(super) use uploads::forget_bucket;
 pub(super) use uploads::list_uploads;
 pub(super) use uploads::target_of;

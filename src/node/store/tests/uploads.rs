@@ -271,3 +271,63 @@ async fn a_part_can_be_a_copy() {
     bench.store.complete_upload(complete("k", &upload, parts)).await.unwrap();
     assert!(bench.get("k").await.unwrap() == bytes[1_000_000..]);
 }
+
+/// Leaves a key as a completion does that dies when the first drive has published it.
+async fn interrupt_completion(bench: &Bench, name: &str, upload: &str, part: &CompletePart) {
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status();
+        assert!(copied.unwrap().success());
+    };
+    let saved = tempfile::tempdir().unwrap();
+    let uploads = |drive| bench.root(drive).join(".rustfs.sys/multipart");
+    let folder_in = |path: std::path::PathBuf| {
+        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|entry| entry.is_dir()).next().unwrap()
+    };
+    for drive in 0..4 {
+        copy(&uploads(drive), &saved.path().join(drive.to_string()));
+    }
+    bench.store.complete_upload(complete(name, upload, vec![part.clone()])).await.unwrap();
+    bench.quiet().await;
+    for drive in 0..4 {
+        std::fs::remove_dir_all(uploads(drive)).unwrap();
+        copy(&saved.path().join(drive.to_string()), &uploads(drive));
+        let of_key = bench.root(drive).join("bkt").join(name);
+        let there = folder_in(of_key.clone());
+        std::fs::remove_dir_all(&there).unwrap();
+        let in_upload = folder_in(folder_in(folder_in(uploads(drive))));
+        std::fs::rename(in_upload, there).unwrap();
+        if drive > 0 {
+            std::fs::remove_file(of_key.join("xl.meta")).unwrap();
+        }
+    }
+}
+
+/// Goal: parts of a completion that died are in their upload again, for whoever completes once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_that_died_can_be_repeated_with_and_without_healing() {
+    for heals in [false, true] {
+        for state in [BucketState::Enabled, BucketState::Unversioned] {
+            let bench = Bench::new(4, state).await;
+            let upload = bench.store.create_upload(upload_request("k")).await.unwrap();
+            let bytes = contents(700_001, 4);
+            let one = part(&bench, "k", &upload, 1, &bytes).await.unwrap();
+            interrupt_completion(&bench, "k", &upload, &one).await;
+            assert!(matches!(bench.get("k").await, Err(StoreError::NoSuchKey(_))));
+            if heals {
+                bench.heal().await;
+                for drive in 0..4 {
+                    assert_eq!(bench.held(drive, "k"), [], "drive {drive}");
+                    assert!(bench.below(drive, "k").is_empty(), "drive {drive}");
+                }
+                let target = key("bkt", "k");
+                let (_, parts, _) = bench.store.list_parts(&target, &upload, 0, 9).await.unwrap();
+                assert_eq!(parts.len(), 1);
+            }
+            bench.store.complete_upload(complete("k", &upload, vec![one])).await.unwrap();
+            assert!(bench.get("k").await.unwrap() == bytes);
+            bench.quiet().await;
+            bench.audit().await;
+        }
+    }
+}

@@ -62,6 +62,36 @@ fn possession_is_exclusive_and_presence_is_remembered() {
 }
 
 #[test]
+fn a_format_that_rotted_is_mended_and_another_drive_s_is_not() {
+    let bench = Bench::new();
+    let Bench { folder, gate, drive } = bench;
+    drop(drive);
+    let path = folder.path().join(layout::FORMAT);
+    let good = std::fs::read(&path).unwrap();
+    for at in 0..good.len() {
+        let mut rotten = good.clone();
+        rotten[at] ^= 1;
+        std::fs::write(&path, &rotten).unwrap();
+        let drive = open(folder.path(), &gate).unwrap();
+        let read = drive.perform(DriveRequest::ReadFormat).unwrap();
+        assert!(matches!(read, DriveReply::Format(Some(bytes)) if bytes == good), "byte {at}");
+        assert_eq!(std::fs::read(&path).unwrap(), rotten, "looking changes nothing");
+        drive.own(1).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), good, "byte {at}");
+    }
+    std::fs::write(&path, &good[..9]).unwrap();
+    open(folder.path(), &gate).unwrap().own(1).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), good, "a torn one too");
+
+    let mut other = FormatJson::parse(&good).unwrap();
+    other.id = Uuid::new_v4();
+    std::fs::write(&path, other.encode()).unwrap();
+    let drive = open(folder.path(), &gate).unwrap();
+    let read = drive.perform(DriveRequest::ReadFormat).unwrap();
+    assert!(matches!(read, DriveReply::Format(Some(bytes)) if bytes == other.encode()));
+}
+
+#[test]
 fn nothing_is_written_before_a_drive_has_a_format() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Arc::new(Gate::default());
