@@ -281,8 +281,8 @@ async fn interrupt_completion(bench: &Bench, name: &str, upload: &str, part: &Co
     let saved = tempfile::tempdir().unwrap();
     let uploads = |drive| bench.root(drive).join(".rustfs.sys/multipart");
     let folder_in = |path: std::path::PathBuf| {
-        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-        entries.filter(|entry| entry.is_dir()).next().unwrap()
+        let mut entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        entries.find(|entry| entry.is_dir()).unwrap()
     };
     for drive in 0..4 {
         copy(&uploads(drive), &saved.path().join(drive.to_string()));
