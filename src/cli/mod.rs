@@ -19,6 +19,7 @@ pub mod bench;
 pub mod check;
 pub mod clean;
 pub mod doctor;
+mod drives;
 pub mod exit;
 pub mod judge;
 pub mod list;
