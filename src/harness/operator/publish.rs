@@ -1,0 +1,115 @@
+//! The one thing that the tools write on a drive: an approval, staged, flushed, and given its name if that is free.
+
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io;
+use std::io::ErrorKind;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+use nix::unistd::Gid;
+use nix::unistd::Uid;
+use nix::unistd::fchown;
+use nix::unistd::geteuid;
+
+use super::error::OperatorError;
+use super::prepare::read;
+use crate::protocol::replacement::approval::Approval;
+use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::names;
+use crate::protocol::replacement::names::Record;
+use crate::protocol::replacement::prepare;
+use crate::protocol::replacement::store::Change;
+use crate::protocol::replacement::store::Write;
+
+/// Publishes `approval` on the anchor at `root` and answers where it lies. No file is ever replaced: a second
+/// name is only given where nobody has it.
+///
+/// # Errors
+///
+/// [`OperatorError::Refused`] when the name is taken, [`OperatorError::Io`]: nothing is left behind.
+/// [`OperatorError::Unflushed`]: the approval may be there.
+pub(super) fn publish(root: &Path, approval: &Approval) -> Result<PathBuf, OperatorError> {
+    let staging = GenerationId(uuid::Uuid::new_v4());
+    let staged = root.join(names::FOLDER).join(format!(".{staging}.migration.tmp"));
+    let published = root.join(names::path(Record::Approval, approval.successor));
+    let go_on = || -> Result<(), OperatorError> {
+        loop {
+            let (now_staged, now_published) = (held(&staged)?, held(&published)?);
+            let next = prepare::publication(
+                approval,
+                staging,
+                now_staged.as_deref(),
+                now_published.as_deref(),
+            )?;
+            match next {
+                Some(write) => perform(root, &write)?,
+                None => return Ok(()),
+            }
+        }
+    };
+    match go_on() {
+        Ok(()) => Ok(published),
+        Err(error) => {
+            // A staging that stays is ignored by everybody.
+            let _ = fs::remove_file(&staged);
+            Err(error)
+        }
+    }
+}
+
+/// What a file holds; `None` when it is not there.
+fn held(path: &Path) -> Result<Option<Vec<u8>>, OperatorError> {
+    match read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OperatorError::io("read", path)(error)),
+    }
+}
+
+fn perform(root: &Path, write: &Write) -> Result<(), OperatorError> {
+    let path = root.join(&write.path);
+    let folder = path.parent().unwrap_or(root);
+    match &write.change {
+        Change::Swap { expected: None, new: Some(bytes) } => {
+            stage(&path, folder, bytes).map_err(OperatorError::io("write", &path))
+        }
+        Change::Link { to } => {
+            let to = root.join(to);
+            match fs::hard_link(&path, &to) {
+                Ok(()) => flush(folder),
+                // Somebody was faster: what they wrote decides.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                Err(error) => Err(OperatorError::io("link", &to)(error)),
+            }
+        }
+        Change::Swap { expected: Some(_), new: None } => {
+            // The approval has its name by now.
+            fs::remove_file(&path)
+                .map_err(|source| OperatorError::Unflushed { path: path.clone(), source })?;
+            flush(folder)
+        }
+        change => unreachable!("the publication of an approval does not ask for {change:?}"),
+    }
+}
+
+/// Writes and flushes a new file that its folder's owner, who runs the node, can read.
+fn stage(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    if geteuid().is_root() {
+        let owner = fs::metadata(folder)?;
+        let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
+        fchown(&file, Some(user), Some(group))?;
+    }
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn flush(folder: &Path) -> Result<(), OperatorError> {
+    let flushed = File::open(folder).and_then(|folder| folder.sync_all());
+    flushed.map_err(|source| OperatorError::Unflushed { path: folder.to_owned(), source })
+}
