@@ -113,3 +113,54 @@ fn flush(folder: &Path) -> Result<(), OperatorError> {
     let flushed = File::open(folder).and_then(|folder| folder.sync_all());
     flushed.map_err(|source| OperatorError::Unflushed { path: folder.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::replacement::step::Step;
+    use crate::protocol::replacement::store::Place;
+
+    /// Goal: an approval that another tool published after we looked is never written over.
+    #[test]
+    fn a_name_that_was_taken_meanwhile_stays_with_its_taker() {
+        let anchor = tempfile::tempdir().unwrap();
+        let at = |name: &str| anchor.path().join(name);
+        fs::write(at("staged"), "ours").unwrap();
+        fs::write(at("approval"), "theirs").unwrap();
+        let link = Write {
+            step: Step::ApprovalPublished,
+            place: Place::Anchor,
+            path: "staged".to_owned(),
+            change: Change::Link { to: "approval".to_owned() },
+        };
+        perform(anchor.path(), &link).unwrap();
+        assert_eq!(fs::read_to_string(at("approval")).unwrap(), "theirs");
+        fs::remove_file(at("approval")).unwrap();
+        perform(anchor.path(), &link).unwrap();
+        assert_eq!(fs::read_to_string(at("approval")).unwrap(), "ours");
+    }
+
+    /// Goal: whoever comes too late is refused, and leaves no staging.
+    #[test]
+    fn a_refusal_takes_its_staging_away() {
+        let anchor = tempfile::tempdir().unwrap();
+        let folder = anchor.path().join(names::FOLDER);
+        fs::create_dir_all(&folder).unwrap();
+        let approval = |targets: &str| Approval {
+            schema_version: Approval::SCHEMA,
+            successor: GenerationId(uuid::Uuid::from_u128(7)),
+            set_disk_id: "pool_0_set_0".to_owned(),
+            targets: vec![targets.to_owned()],
+            expected_markers: vec![None],
+            sources: Vec::new(),
+            maintenance_assertion: String::new(),
+        };
+        let path = publish(anchor.path(), &approval("http://one")).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(publish(anchor.path(), &approval("http://one")).unwrap(), path);
+        let refused = publish(anchor.path(), &approval("http://another")).unwrap_err();
+        assert!(refused.to_string().starts_with("P19: "), "{refused}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "a staging stayed");
+    }
+}
