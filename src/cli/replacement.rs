@@ -1,7 +1,7 @@
 //! `firedrill replacement`: the operator's tools of drive replacement, on the drives of a stopped cluster.
 //!
 //! Exit codes: 0 done, or everything was told; 2 something could not be read, or the status is not definitive, or
-//! whether an approval is durable is not known; 64 a refusal, which left every drive as it was.
+//! whether what was written is durable is not known; 64 a refusal, which left every drive as it was.
 
 use std::io;
 use std::io::Write as _;
@@ -21,6 +21,8 @@ use crate::harness::operator::generations;
 use crate::harness::operator::manifest;
 use crate::harness::operator::prepare;
 use crate::harness::operator::prepare::Prepared;
+use crate::harness::operator::rearm;
+use crate::harness::operator::rearm::RearmRequest;
 use crate::harness::operator::status;
 use crate::harness::operator::stopped;
 use crate::harness::report::Chain;
@@ -42,6 +44,8 @@ pub enum Tool {
     PrepareMigration(PrepareArgs),
     /// Keep the survivor's records and the targets' markers, with their digests
     Backup(BackupArgs),
+    /// Give an exhausted generation its failure budget back, after its cause was removed
+    Rearm(RearmArgs),
     /// List every generation by set and slot, and say which are orphaned
     Orphans(LookArgs),
     /// Say how each generation stands, what stops it, and what may be done
@@ -85,6 +89,23 @@ pub struct BackupArgs {
     pub to: PathBuf,
 }
 
+/// Arguments of `replacement rearm`.
+#[derive(Debug, Clone, Args)]
+pub struct RearmArgs {
+    /// The root of the survivor drive that holds the record
+    #[arg(long, value_name = "DIR")]
+    pub anchor: PathBuf,
+    /// The generation
+    #[arg(long, value_name = "UUID")]
+    pub generation: String,
+    /// Save the record; without it, what would be written is only said
+    #[arg(long)]
+    pub write: bool,
+    /// You assert that every node of the cluster is stopped
+    #[arg(long)]
+    pub stopped_all_writers: bool,
+}
+
 /// Arguments of the tools that only look.
 #[derive(Debug, Clone, Args)]
 pub struct LookArgs {
@@ -103,7 +124,7 @@ impl ReplacementArgs {
             Tool::Orphans(look) | Tool::Status(look) => {
                 look.drives.iter().any(|drive| drive.is_file())
             }
-            Tool::PrepareMigration(_) | Tool::Backup(_) => false,
+            Tool::PrepareMigration(_) | Tool::Backup(_) | Tool::Rearm(_) => false,
         }
     }
 }
@@ -113,6 +134,7 @@ pub fn run(arguments: &ReplacementArgs) -> Exit {
     match &arguments.tool {
         Tool::PrepareMigration(arguments) => prepare_migration(arguments),
         Tool::Backup(arguments) => keep(arguments),
+        Tool::Rearm(arguments) => give_back(arguments),
         Tool::Orphans(look) => drives::with_mounted("replacement orphans", &look.drives, |them| {
             orphans(look, them).unwrap_or_else(|error| told("orphans", &error))
         }),
@@ -178,6 +200,30 @@ fn keep(arguments: &BackupArgs) -> Exit {
     let drives = manifest.drives.len();
     let line = writeln!(io::stdout(), "{count} files of {drives} drives kept: {}", path.display());
     printed("backup", line, Exit::Held)
+}
+
+fn give_back(arguments: &RearmArgs) -> Exit {
+    let request = RearmRequest {
+        anchor: arguments.anchor.clone(),
+        generation: arguments.generation.clone(),
+        write: arguments.write,
+        stopped_all_writers: arguments.stopped_all_writers,
+    };
+    let steps = match rearm::run(&request) {
+        Ok(steps) => steps,
+        Err(error) => return told("rearm", &error),
+    };
+    let mut lines = match (steps.is_empty(), arguments.write) {
+        (true, _) => "its budget is not exhausted: nothing to do\n".to_owned(),
+        (false, true) => "re-armed; written were\n".to_owned(),
+        (false, false) => {
+            "nothing was written; with --write --stopped-all-writers would be\n".to_owned()
+        }
+    };
+    for (step, path) in steps {
+        lines += &format!("  {path} ({step})\n");
+    }
+    printed("rearm", io::stdout().lock().write_all(lines.as_bytes()), Exit::Held)
 }
 
 fn orphans(look: &LookArgs, sources: &[DriveSource]) -> Result<Exit, OperatorError> {

@@ -20,7 +20,7 @@ const ORPHANS_JSON: [&str; 4] = ["orphans", "--json", "anchor", "target"];
 const STATUS_JSON: [&str; 4] = ["status", "--json", "anchor", "target"];
 
 /// A record of schema 7 by another id, in `phase`.
-fn record(id: &str, phase: &str, members: &str) -> String {
+pub fn record(id: &str, phase: &str, members: &str) -> String {
     ORPHAN.replace(ORPHANS[0], id).replace("\"schema_version\":5", "\"schema_version\":7").replace(
         "\"abandoned\",",
         &format!("\"{phase}\",\"replacement_execution_protocol\":1,{members}"),

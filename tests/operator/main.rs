@@ -13,3 +13,4 @@ mod images;
 mod look;
 mod prepare;
 mod readme;
+mod rearm;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use crate::protocol::replacement::prepare::Refused;
+use crate::protocol::replacement::refusal::Refusal;
 
 /// What an error of a tool leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,23 @@ pub enum OperatorError {
     /// An approval is refused by number.
     #[error("{}: {}", .0.number(), .0)]
     Refused(Refused),
+    /// The record of a generation stops the tool, as it stops recovery.
+    #[error("{}: {}; what to do: {}", .0.number(), .0, .0.remedy())]
+    Stops(Refusal),
+    /// What was typed names no generation.
+    #[error("{0}")]
+    NotAnId(String),
+    /// Records were to be written without the operator's assertion.
+    #[error("--write needs --stopped-all-writers: every node has to be down")]
+    NotAsserted,
+    /// A file of the drive's cannot be read.
+    #[error("{} cannot be read whole: {words}", drive.display())]
+    Unreadable {
+        /// The drive's root.
+        drive: PathBuf,
+        /// Which, and why.
+        words: String,
+    },
     /// A node, or another tool, has the drive.
     #[error("somebody holds the lease of {}: stop every node", drive.display())]
     LeaseHeld {
@@ -68,8 +86,8 @@ pub enum OperatorError {
         /// The drive.
         drive: PathBuf,
     },
-    /// What was kept is not what the drive holds.
-    #[error("{} changed while it was kept: is every node stopped?", path.display())]
+    /// A file is not what it was a moment ago.
+    #[error("{} changed meanwhile: is every node stopped?", path.display())]
     Changed {
         /// The file of the drive's.
         path: PathBuf,
@@ -84,8 +102,16 @@ pub enum OperatorError {
         /// What it said.
         source: io::Error,
     },
+    /// Some records were written, and the next could not be.
+    #[error("{done} of the records were written: run it again")]
+    HalfWay {
+        /// How many.
+        done: usize,
+        /// Why not the next.
+        source: Box<OperatorError>,
+    },
     /// What was written may be lost at a loss of power, or may stay.
-    #[error("whether the approval is durable is not known, cannot flush {}", path.display())]
+    #[error("whether what was written is durable is not known, cannot flush {}", path.display())]
     Unflushed {
         /// The folder.
         path: PathBuf,
@@ -98,7 +124,7 @@ impl OperatorError {
     /// What the error leaves behind on the drives.
     pub fn effect(&self) -> Effect {
         match self {
-            Self::Unflushed { .. } => Effect::Unknown,
+            Self::Unflushed { .. } | Self::HalfWay { .. } => Effect::Unknown,
             _ => Effect::None,
         }
     }

@@ -8,12 +8,10 @@ use std::io::ErrorKind;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::fchown;
 use std::path::Path;
 use std::path::PathBuf;
 
-use nix::unistd::Gid;
-use nix::unistd::Uid;
-use nix::unistd::fchown;
 use nix::unistd::geteuid;
 
 use super::error::OperatorError;
@@ -100,13 +98,18 @@ fn perform(root: &Path, write: &Write) -> Result<(), OperatorError> {
 /// Writes and flushes a new file that its folder's owner, who runs the node, can read.
 fn stage(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    if geteuid().is_root() {
-        let owner = fs::metadata(folder)?;
-        let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
-        fchown(&file, Some(user), Some(group))?;
-    }
+    give_to_owner(&file, folder)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Gives a new file to whoever owns `folder`: the node, which has to open it. Only root can.
+pub(super) fn give_to_owner(file: &File, folder: &Path) -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let owner = fs::metadata(folder)?;
+    fchown(file, Some(owner.uid()), Some(owner.gid()))
 }
 
 fn flush(folder: &Path) -> Result<(), OperatorError> {

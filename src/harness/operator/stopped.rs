@@ -49,7 +49,8 @@ pub fn read_all(sources: &[DriveSource]) -> Result<Vec<Stopped>, OperatorError> 
     sources.iter().map(read_one).collect()
 }
 
-fn read_one(source: &DriveSource) -> Result<Stopped, OperatorError> {
+/// Reads one drive; errors as [`read_all`].
+pub(super) fn read_one(source: &DriveSource) -> Result<Stopped, OperatorError> {
     let root = &source.root;
     if !root.is_dir() {
         return Err(OperatorError::NotADrive { path: source.name.clone().into() });
