@@ -193,3 +193,27 @@ fn captured_orphans_can_be_kept_and_approved() {
         println!("{name}: {} orphans approved", orphans.len());
     }
 }
+
+/// Goal: the generation that a released server had exhausted by three mount changes goes on after it was re-armed.
+#[test]
+fn a_captured_generation_without_budget_is_rearmed() {
+    let cases = cases("replacement101");
+    let Some(case) = cases.iter().find(|case| case.ends_with("09-third-handoff-budget")) else {
+        println!("skipped: no captured generation is exhausted");
+        return;
+    };
+    let Some((folder, _)) = unpack(case) else { return };
+    let drives = drives(folder.path());
+    let status = || {
+        let all = ["status", "--json"].into_iter().chain(drives.iter().map(String::as_str));
+        tool(folder.path(), &all.collect::<Vec<_>>()).json()["refusals"].clone()
+    };
+    let before = status();
+    assert_eq!((before.as_array().unwrap().len(), &before[0]["number"]), (1, &"E44".into()));
+    let (drive, id) = (before[0]["drive"].as_str().unwrap(), before[0]["taskId"].as_str().unwrap());
+    let mut arguments = vec!["rearm", "--anchor", drive, "--generation", id];
+    arguments.extend(["--write", "--stopped-all-writers"]);
+    let answer = tool(folder.path(), &arguments);
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert_eq!(status(), serde_json::json!([]));
+}

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::chown;
 
+use firedrill::protocol::replacement::checkpoint::Checkpoint;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
 use serde_json::Value;
@@ -121,4 +122,26 @@ fn what_may_not_be_rearmed_stays_as_it_is() {
         assert_eq!(answer.code, 64, "{lock}: {}", answer.err);
         assert_eq!(drives.tree(), before, "{lock}: a refusal has written");
     }
+}
+
+/// Goal: the ledger is set back before the record; with the second write made impossible the tool says that it was
+/// begun, and run again it goes on.
+#[test]
+fn a_ledger_is_set_back_first_and_what_was_begun_is_finished() {
+    let drives = exhausted();
+    let mut ledger = Checkpoint::fresh(SUCCESSOR.parse().unwrap(), 1);
+    ledger.current_object_index = 1000;
+    let path = format!("anchor/.rustfs.sys/buckets/{SUCCESSOR}_ahm_checkpoint.json");
+    drives.write(&path, &String::from_utf8(ledger.seal(2)).unwrap());
+    let lock = File::create(drives.at("anchor").join(FOLDER).join(".rustfs-cas.lock")).unwrap();
+    let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).unwrap();
+    let answer = drives.tool(&arguments(&WRITE));
+    assert_eq!(answer.code, 2, "{}", answer.err);
+    assert!(answer.err.contains("1 of the records were written: run it again"), "{}", answer.err);
+    let set_back = Checkpoint::parse(&fs::read(drives.at(&path)).unwrap()).unwrap();
+    assert!(set_back.is_fresh(), "{set_back:?}");
+    drop(lock);
+    let answer = drives.tool(&arguments(&WRITE));
+    assert_eq!((answer.code, answer.out.lines().count()), (0, 2), "{}{}", answer.out, answer.err);
+    assert!(answer.out.contains("(replacement.failure.rearmed)"), "{}", answer.out);
 }
