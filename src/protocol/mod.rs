@@ -9,4 +9,5 @@ pub mod config;
 pub mod control;
 pub mod crash_point;
 pub mod object;
+pub mod replacement;
 pub mod rules;
