@@ -8,7 +8,7 @@
 //! | [`protocol`] | the rules: no I/O, clock, thread, randomness | `value` |
 //! | [`disk`] | bytes and flushes, synchronous | `protocol` |
 //! | [`node`] | the storage node: protocol and disk, served | `disk`, `protocol`, `sigv4` |
-//! | [`harness`] | everything outside the node | `disk::format`, `disk::layout`, the words of `protocol` |
+//! | [`harness`] | everything outside the node | `disk::format`, `disk::layout`, the words of `protocol`; its `operator` the rules |
 //! | [`cli`] | one file a subcommand | `harness`; `cli/node.rs` alone reaches `node` |
 //!
 //! `tests/architecture.rs` holds the directions. The way in is `main`, then `cli::<command>`,

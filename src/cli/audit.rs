@@ -13,6 +13,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Exit;
+use super::drives;
+use super::drives::shown;
 use crate::harness::audit;
 use crate::harness::audit::AuditOptions;
 use crate::harness::audit::DriveSource;
@@ -23,8 +25,6 @@ use crate::harness::audit::census::ProblemKind;
 use crate::harness::audit::census::VersionClass;
 use crate::harness::audit::lease;
 use crate::harness::report::Chain;
-use crate::harness::testbed::TestbedError;
-use crate::harness::testbed::still::StillImages;
 use crate::value::ObjectKey;
 
 /// Arguments of `audit`.
@@ -63,45 +63,14 @@ const CLASSES: [(VersionClass, &str); 6] = [
 
 /// Takes the census of the drives and prints it.
 pub fn run(arguments: &AuditArgs) -> Exit {
-    let images = arguments.drives.iter().filter(|drive| drive.is_file()).cloned();
-    let still = match StillImages::mount_if_any(&images.collect::<Vec<_>>()) {
-        Ok(still) => still,
-        Err(error) => return refuse(&error),
-    };
-    let exit = audit(arguments, still.as_ref());
-    match still.map_or(Ok(()), StillImages::dismount) {
-        Ok(()) => exit,
-        Err(error) => {
-            eprintln!("firedrill audit: {}", Chain(&error));
-            exit.worst(Exit::Uncleaned)
-        }
-    }
+    drives::with_mounted("audit", &arguments.drives, |sources| audit(arguments, sources))
 }
 
-fn refuse(error: &TestbedError) -> Exit {
-    eprintln!("firedrill audit: {}", Chain(error));
-    match error {
-        TestbedError::Lacking { .. } => Exit::Lacking,
-        TestbedError::Taken { .. } => Exit::Usage,
-        TestbedError::Io { .. } => Exit::Undecided,
-        _ => Exit::Internal,
-    }
-}
-
-fn audit(arguments: &AuditArgs, still: Option<&StillImages>) -> Exit {
-    let mut roots = still.map(StillImages::roots).unwrap_or_default().into_iter();
-    let sources = arguments
-        .drives
-        .iter()
-        .map(|drive| DriveSource {
-            name: drive.to_string_lossy().into_owned(),
-            root: if drive.is_file() { roots.next().unwrap_or_default() } else { drive.clone() },
-        })
-        .collect::<Vec<_>>();
-    if !arguments.live && !are_free(&sources) {
+fn audit(arguments: &AuditArgs, sources: &[DriveSource]) -> Exit {
+    if !arguments.live && !are_free(sources) {
         return Exit::Usage;
     }
-    let (census, in_motion) = match audit::take_twice(&sources, &AuditOptions::default()) {
+    let (census, in_motion) = match audit::take_twice(sources, &AuditOptions::default()) {
         Ok(taken) => taken,
         Err(error) => {
             eprintln!("firedrill audit: {}", Chain(&error));
@@ -303,20 +272,6 @@ fn print_surplus(out: &mut impl io::Write, census: &Census) -> io::Result<()> {
     Ok(())
 }
 
-/// A name as it is shown on a terminal: keys are hostile text.
-fn shown(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut shown, letter| {
-        if letter.is_control()
-            || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            shown.extend(letter.escape_unicode());
-        } else {
-            shown.push(letter);
-        }
-        shown
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,12 +347,5 @@ mod tests {
         assert_eq!(judge(&found, &[]).code(), 3);
         found.deployment = None;
         assert_eq!(judge(&found, &[]).code(), 3);
-    }
-
-    #[test]
-    fn keys_cannot_speak_to_the_terminal() {
-        assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\u{a}");
-        assert_eq!(shown("ümlaut 🔥"), "ümlaut 🔥");
-        assert_eq!(shown("x\u{202e}y"), "x\\u{202e}y");
     }
 }

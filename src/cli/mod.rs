@@ -19,12 +19,14 @@ pub mod bench;
 pub mod check;
 pub mod clean;
 pub mod doctor;
+mod drives;
 pub mod exit;
 pub mod judge;
 pub mod list;
 pub mod node;
 pub mod plan;
 pub mod prove;
+pub mod replacement;
 pub mod report;
 pub mod run;
 
@@ -62,8 +64,8 @@ pub enum Command {
     Prove(prove::ProveArgs),
     /// Render, merge or compare finished runs
     Report(report::ReportArgs),
-    /// Operator tools of drive replacement (not built yet)
-    Replacement(RestArgs),
+    /// Operator tools of drive replacement, on the drives of a stopped cluster
+    Replacement(replacement::ReplacementArgs),
     /// Operator tools of the table catalog (not built yet)
     Catalog(RestArgs),
     /// Enumerate crash states (not built yet)
@@ -104,6 +106,7 @@ pub fn wants_namespaces(arguments: &[OsString]) -> bool {
     match cli.command {
         Command::Run(_) | Command::Prove(_) | Command::Bench(_) => true,
         Command::Audit(arguments) => arguments.drives.iter().any(|drive| drive.is_file()),
+        Command::Replacement(arguments) => arguments.names_images(),
         _ => false,
     }
 }
@@ -132,7 +135,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Clean(arguments) => clean::run(&arguments),
-        Command::Replacement(_) => not_built("replacement"),
+        Command::Replacement(arguments) => replacement::run(&arguments),
         Command::Catalog(_) => not_built("catalog"),
         Command::Explore(_) => not_built("explore"),
     };
@@ -164,8 +167,16 @@ mod tests {
         assert!(wants("firedrill run"));
         assert!(wants("firedrill prove --repeat 2"));
         assert!(wants("firedrill bench"));
-        for line in ["list", "doctor", "clean", "judge x", "node --config n.yaml", "run --nonsense"]
-        {
+        let quiet = [
+            "list",
+            "doctor",
+            "clean",
+            "judge x",
+            "node --config n.yaml",
+            "replacement status drive",
+            "run --nonsense",
+        ];
+        for line in quiet {
             assert!(!wants(&format!("firedrill {line}")), "{line}");
         }
     }

@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod check;
 pub mod fault;
+pub mod operator;
 pub mod report;
 pub mod runner;
 pub mod scenario;

@@ -464,6 +464,7 @@ fn the_tool_refuses_by_number() {
     check(12, &request, &edited(&intent(0), "/srv/drive0\"]", "/srv/drive0\",\"/a\"]"));
     check(13, &request, &edited(&intent(1), "pool_0_set_2", "pool_0_set_3"));
     check(14, &request, &edited(&intent(0), "set_disk_id", "set_disk"));
+    check(14, &request, &edited(&intent(0), "pool_0_set_2", "the second set"));
     check(15, &request, &with("/target/.rustfs.sys", Entry::Symlink));
     check(15, &request, &with(&marker, Entry::Symlink));
     check(16, &request, &with(&marker, Entry::File(vec![0xff])));
@@ -473,6 +474,8 @@ fn the_tool_refuses_by_number() {
     check(19, &writing, &with(&approval, Entry::File(Vec::new())));
     check(20, &request, &with(&marker, Entry::Error("EIO".to_owned())));
     let leased = Seen { leased: ["/target".to_owned()].into(), ..orphans.seen() };
+    check(21, &writing, &leased);
+    let leased = Seen { leased: ["/anchor".to_owned()].into(), ..orphans.seen() };
     check(21, &writing, &leased);
     assert_eq!(seen_numbers, (1..=21).collect(), "a refusal is not tried");
     assert!(propose(&writing, &orphans.seen()).is_ok());

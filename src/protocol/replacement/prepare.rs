@@ -13,6 +13,7 @@ use crate::protocol::replacement::approval::Approval;
 use crate::protocol::replacement::approval::SOURCES_MAX;
 use crate::protocol::replacement::approval::Source;
 use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::ids::SetId;
 use crate::protocol::replacement::marker;
 use crate::protocol::replacement::names;
 use crate::protocol::replacement::names::Record;
@@ -57,12 +58,12 @@ pub enum Entry {
     Error(String),
 }
 
-/// What was seen on the drives: each path that [`paths`] names, and whether a target's lease is held.
+/// What was seen on the drives: each path that [`paths`] names, and whose lease is held.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     /// By path: the anchor's directory, the targets' directories, and the paths below them.
     pub entries: BTreeMap<String, Entry>,
-    /// Directories of targets whose execution lease somebody holds.
+    /// Directories of the anchor and the targets whose lease somebody holds.
     pub leased: BTreeSet<String>,
 }
 
@@ -190,7 +191,10 @@ pub fn proposal(arguments: &Arguments, seen: &Seen) -> Result<Approval, Refused>
         match entry(folder) {
             Entry::Folder => {}
             Entry::Error(words) => return refuse(20, format!("{folder}: {words}")),
-            _ => return refuse(4, format!("{folder} is not a directory")),
+            _ => {
+                let words = "is not a directory: mount the drive, and name its mount point";
+                return refuse(4, format!("{folder} {words}"));
+            }
         }
     }
     for path in [".rustfs.sys", names::LEDGERS, names::FOLDER] {
@@ -235,9 +239,11 @@ pub fn proposal(arguments: &Arguments, seen: &Seen) -> Result<Approval, Refused>
     for endpoint in &targets {
         let folder = &arguments.targets[endpoint];
         expected_markers.push(marker_of(folder, &set_disk_id, arguments, &entry)?);
-        if arguments.write && seen.leased.contains(folder) {
-            return refuse(21, format!("somebody holds the execution lease of {folder}"));
-        }
+    }
+    let folders = targets.iter().map(|endpoint| &arguments.targets[endpoint]);
+    let held = folders.chain([&arguments.anchor]).find(|folder| seen.leased.contains(*folder));
+    if let Some(folder) = held.filter(|_| arguments.write) {
+        return refuse(21, format!("somebody holds the lease of {folder}: stop every node"));
     }
     let path = names::path(Record::Approval, arguments.successor);
     if arguments.write && entry(&format!("{}/{path}", arguments.anchor)) != Entry::Missing {
@@ -277,7 +283,11 @@ fn scope(id: GenerationId, path: &str, bytes: &[u8]) -> Result<(Vec<String>, Str
         return refuse(11, words);
     }
     match scope.set_disk_id {
-        Some(set) => Ok((targets, set)),
+        Some(set) => match set.parse::<SetId>() {
+            Ok(_) => Ok((targets, set)),
+            // No node would import it: the approval would block the set.
+            Err(words) => refuse(14, format!("{path}: {words}")),
+        },
         None => refuse(14, format!("{path} names no set")),
     }
 }

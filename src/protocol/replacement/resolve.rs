@@ -101,7 +101,7 @@ fn is_there(files: &Files, id: GenerationId) -> Result<bool, Refusal> {
 }
 
 /// A generation that has passed its targets on, to somebody who is there.
-fn stepped_back(files: &Files, intent: &Intent) -> Result<(), Refusal> {
+pub(crate) fn stepped_back(files: &Files, intent: &Intent) -> Result<(), Refusal> {
     let handoff = intent.handoff.as_ref();
     let successor = handoff.map(|handoff| handoff.link.successor).or(intent.legacy_successor);
     let on =

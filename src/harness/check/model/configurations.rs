@@ -6,10 +6,8 @@ use std::hash::Hash as _;
 use std::hash::Hasher as _;
 
 use super::bits::Bits;
+use super::stack::Entry;
 use super::stack::Stack;
-
-/// Entries from the top that tell most stacks apart.
-const TOP: usize = 6;
 
 /// One state, and how it was reached as far as that still matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,8 +35,12 @@ impl Configuration {
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.done.hash(&mut hasher);
-        self.stack.len().hash(&mut hasher);
-        self.stack[self.stack.len().saturating_sub(TOP)..].hash(&mut hasher);
+        // Cheap for each entry, because stacks are long; ids tell versions apart, and values null versions.
+        let mix = |hash: u64, entry: &Entry| {
+            let entry = u64::from(entry.id) << 32 | u64::from(entry.value.unwrap_or(u32::MAX));
+            (hash ^ entry).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+        };
+        self.stack.iter().fold(self.stack.len() as u64, mix).hash(&mut hasher);
         hasher.finish()
     }
 }

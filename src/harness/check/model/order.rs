@@ -39,7 +39,8 @@ struct Place {
 /// What the listings say.
 #[derive(Debug, Default)]
 pub struct Order {
-    places: BTreeMap<Id, Vec<Place>>,
+    /// By id; ids are small numbers.
+    places: Vec<Vec<Place>>,
     right_below: BTreeMap<Id, BTreeSet<Id>>,
 }
 
@@ -62,7 +63,11 @@ impl Order {
                     is_latest: latest == Some(row.id),
                     interleaved: *interleaved,
                 };
-                order.places.entry(row.id).or_default().push(place);
+                let index = row.id as usize;
+                if order.places.len() <= index {
+                    order.places.resize_with(index + 1, Vec::new);
+                }
+                order.places[index].push(place);
                 if row.id == NULL {
                     continue;
                 }
@@ -85,11 +90,13 @@ impl Order {
         self.right_below.get(&id).into_iter().flatten().copied()
     }
 
+    fn places(&self, id: Id) -> &[Place] {
+        self.places.get(id as usize).map_or(&[], Vec::as_slice)
+    }
+
     /// How `id` stands to `other`.
     pub fn relation(&self, id: Id, other: Id) -> Relation {
-        let (Some(mine), Some(its)) = (self.places.get(&id), self.places.get(&other)) else {
-            return Relation::Unlisted;
-        };
+        let (mine, its) = (self.places(id), self.places(other));
         let mut relation = Relation::Unlisted;
         for (mine, its) in mine.iter().flat_map(|mine| its.iter().map(move |its| (mine, its))) {
             if mine.listing != its.listing {

@@ -16,9 +16,12 @@
 //! Wing and Gong, "Testing and Verifying Concurrent Objects" (1993); Lowe, "Testing for
 //! Linearizability" (2017), for working from the ends of operations.
 
+mod worth;
+
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use self::worth::could_help;
 use super::bits::Bits;
 use super::configurations::Configuration;
 use super::configurations::Configurations;
@@ -140,6 +143,8 @@ struct Search<'a> {
     removed: BTreeSet<Id>,
     /// Ids that more than one step could have made; each only once.
     contested: BTreeMap<Id, usize>,
+    /// Whether some step makes a null version.
+    has_null: bool,
     /// The last place at which each thing was seen: nothing is kept for later that nobody looks at.
     seen_last: Vec<u64>,
     /// The steps under way, by slot.
@@ -180,6 +185,7 @@ impl<'a> Search<'a> {
             made: made(steps),
             removed: removed(steps),
             contested,
+            has_null: steps.iter().any(makes_null),
             seen_last: Vec::new(),
             slots: Vec::new(),
             slot_of: BTreeMap::new(),
@@ -304,6 +310,7 @@ impl<'a> Search<'a> {
         let mut todo = vec![start];
         while let Some(here) = todo.pop() {
             self.spend(1 + here.stack.len() as u64 / 256)?;
+            let needs = self.needs(&here);
             for slot in 0..self.slots.len() {
                 let Some(position) = self.slots[slot] else { continue };
                 let What::Write(effects, guard) = &self.steps[position].what else { continue };
@@ -312,10 +319,16 @@ impl<'a> Search<'a> {
                 }
                 let is_goal = goal == Some(slot);
                 for effect in effects {
-                    if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted) {
+                    if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted, &needs) {
+                        continue;
+                    }
+                    if !self.may_come(&here, *effect) {
                         continue;
                     }
                     for above in 0..=self.places(&here.stack, position, *effect) {
+                        if !self.lies_well(&here.stack, *effect, above) {
+                            continue;
+                        }
                         let Some(there) = self.step(&here, slot, position, *effect, above) else {
                             continue;
                         };
@@ -351,8 +364,27 @@ impl<'a> Search<'a> {
         newer.count()
     }
 
+    /// Whether what `effect` makes may come at all: its id is free, and what every listing shows right below
+    /// it is there.
+    fn may_come(&self, here: &Configuration, effect: Effect) -> bool {
+        let Effect::Put { id, .. } = effect else { return true };
+        if self.contested.get(&id).is_some_and(|index| here.used.has(*index)) {
+            return false;
+        }
+        let mut promised = self.order.right_below(id).filter(|below| self.made.contains_key(below));
+        promised.all(|below| stack::holds(&here.stack, below))
+    }
+
+    /// Whether listings allow what `effect` makes to lie `above` entries from the top of `stack`. That none of
+    /// those above it belongs below is [`places`](Self::places)' business.
+    fn lies_well(&self, stack: &Stack, effect: Effect, above: usize) -> bool {
+        let Effect::Put { id, .. } = effect else { return true };
+        let mut rest = stack.iter().rev().skip(above).take(NEAR);
+        rest.all(|entry| self.order.relation(id, entry.id) != Relation::Below)
+    }
+
     /// `here` after the step in `slot` took `effect`, `above` entries from the top, with every read that
-    /// fits now; `None` when a listing or an id in use rules it out.
+    /// fits now; `None` when an id in use rules it out.
     fn step(
         &self,
         here: &Configuration,
@@ -362,27 +394,10 @@ impl<'a> Search<'a> {
         above: usize,
     ) -> Option<Configuration> {
         let mut there = here.clone();
-        if let Effect::Put { id, .. } = effect {
-            let below = self.order.right_below(id);
-            let promised = below.into_iter().filter(|below| self.made.contains_key(below));
-            if !promised.into_iter().all(|below| stack::holds(&there.stack, below)) {
-                return None;
-            }
-            let passed = there.stack.iter().rev().take(above);
-            if passed.into_iter().any(|entry| self.order.relation(id, entry.id) == Relation::Above)
-            {
-                return None;
-            }
-            let mut rest = there.stack.iter().rev().skip(above).take(NEAR);
-            if rest.any(|entry| self.order.relation(id, entry.id) == Relation::Below) {
-                return None;
-            }
-            if let Some(index) = self.contested.get(&id) {
-                if there.used.has(*index) {
-                    return None;
-                }
-                there.used.set(*index);
-            }
+        if let Effect::Put { id, .. } = effect
+            && let Some(index) = self.contested.get(&id)
+        {
+            there.used.set(*index);
         }
         if !effect.apply_late(&mut there.stack, above) {
             return None;
@@ -403,63 +418,12 @@ impl<'a> Search<'a> {
         }
         Some(there)
     }
+}
 
-    /// Whether it could matter that the step in `slot` takes `effect` now. One that was promised always
-    /// could. One that was not does only if it helps something that waits, or is wanted.
-    fn is_worth_trying(
-        &self,
-        here: &Configuration,
-        slot: usize,
-        effect: Effect,
-        wanted: &[usize],
-    ) -> bool {
-        let Some(position) = self.slots[slot] else { return false };
-        let step = &self.steps[position];
-        if step.needed {
-            return true;
-        }
-        let mut pending = self.slots.iter().enumerate();
-        let has_twin = pending.any(|(other, twin)| {
-            twin.is_some_and(|twin| {
-                self.alike[twin] == self.alike[position]
-                    && !self.steps[twin].needed
-                    && (self.steps[twin].to, twin) < (step.to, position)
-                    && !here.spent.has(other)
-            })
-        });
-        if has_twin {
-            return false;
-        }
-        let What::Write(_, guard) = &step.what else { return false };
-        // What its condition asks for may not hold any more when it is needed.
-        if wanted.contains(&slot) || *guard != Guard::Always && self.seen_last[position] > 0 {
-            return true;
-        }
-        self.slots.iter().enumerate().any(|(other, waiting)| {
-            let Some(waiting) = waiting else { return false };
-            if other == slot || here.done.has(other) || here.spent.has(other) {
-                return false;
-            }
-            let what = &self.steps[*waiting].what;
-            could_help(effect, what, Some(&here.stack)) || self.may_lie_below(effect, what)
-        })
-    }
-
-    /// Whether the null version that `effect` makes may have to come before what the waiting write makes:
-    /// a listing shows both, or it may come to light when the other goes. Numbered versions can come
-    /// late and still lie below.
-    fn may_lie_below(&self, effect: Effect, waiting: &What) -> bool {
-        let (Effect::Put { id: NULL, .. }, What::Write(effects, _)) = (effect, waiting) else {
-            return false;
-        };
-        effects.iter().any(|above| match *above {
-            Effect::Put { id: above, .. } if above != NULL => {
-                self.order.relation(NULL, above) != Relation::Unlisted
-                    || self.removed.contains(&above)
-            }
-            _ => false,
-        })
-    }
+/// Whether a step can make a null version.
+fn makes_null(step: &Step) -> bool {
+    let is_null = |effect: &Effect| matches!(effect, Effect::Put { id: NULL, .. });
+    matches!(&step.what, What::Write(effects, _) if effects.iter().any(is_null))
 }
 
 /// Where each numbered version that a promised write made for certain was there.
@@ -485,44 +449,4 @@ fn removed(steps: &[Step]) -> BTreeSet<Id> {
         Effect::Put { .. } => None,
     });
     removed.collect()
-}
-
-/// Whether `effect` could bring about what `waiting` needs. Without a stack, whether it could on any.
-fn could_help(effect: Effect, waiting: &What, stack: Option<&Stack>) -> bool {
-    let holds = |id| stack.is_none_or(|stack| stack::holds(stack, id));
-    let view = match waiting {
-        What::Read(view) => view,
-        What::Write(_, Guard::Always) => return false,
-        What::Write(_, Guard::Absent) => &View::Absent,
-        What::Write(_, Guard::Is(values)) => &View::Latest(values.clone(), None),
-    };
-    match (view, effect) {
-        (View::NoVersion(id), Effect::Remove { id: removed }) => *id == removed && holds(removed),
-        (View::Version(..), Effect::Remove { .. }) => false,
-        (View::Stack { rows, .. }, Effect::Remove { id }) => {
-            // A null version that goes makes room for nothing; one that is listed may lie elsewhere.
-            holds(id) && !rows.iter().any(|row| row.id == id)
-        }
-        (_, Effect::Remove { id }) => holds(id),
-        (View::Absent, Effect::Put { value, .. }) => value.is_none(),
-        (View::Latest(values, wanted), Effect::Put { id, value }) => {
-            value.is_some_and(|value| values.has(value)) && wanted.is_none_or(|wanted| wanted == id)
-        }
-        (View::Version(wanted, values), Effect::Put { id, value }) => {
-            *wanted == id && value.is_some_and(|value| values.has(value))
-        }
-        (View::NoVersion(wanted), Effect::Put { id, value }) => *wanted == id && value.is_none(),
-        (View::Stack { rows, .. }, Effect::Put { id, value }) => rows.iter().any(|row| {
-            row.id == id
-                && match (&row.value, value) {
-                    (None, None) => true,
-                    (Some(values), Some(value)) => values.has(value),
-                    _ => false,
-                }
-        }),
-        (View::Present, Effect::Put { value, .. }) => value.is_some(),
-        (View::IsNot(values), Effect::Put { value, .. }) => {
-            value.is_none_or(|value| !values.has(value))
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! The durable queue: what writes left behind is finished as soon as the drives that lacked it are back.
 //!
 //! An entry stands on the drives that took the write. The node that owns the first of them that is online
-//! works it off and then takes it off all of them; doing it twice does no harm.
+//! works it off and then takes it off all of them; doing it twice does no harm. The first may have been out
+//! of reach when the entry was made and not have it, so that after a while whoever has it works it off.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,9 +53,14 @@ struct Noted {
     work: Unfinished,
 }
 
-/// When entries were last tried, and who was online then.
+/// What is remembered of entries between rounds.
 #[derive(Default)]
-pub(super) struct Tried(BTreeMap<Uuid, (Instant, Vec<usize>)>);
+pub(super) struct Tried {
+    /// When they were last tried, and who was online then.
+    last: BTreeMap<Uuid, (Instant, Vec<usize>)>,
+    /// When they were first seen here.
+    seen: BTreeMap<Uuid, Instant>,
+}
 
 /// Notes unfinished work durably on the drives `took` of `set`, which took the write. Answers on how many
 /// drives it stands; callers go on when it is none.
@@ -99,14 +105,17 @@ pub(super) async fn work_off(store: &Arc<Store>, tried: &mut Tried) {
         alive.extend(entries.keys().copied());
         let mut waiting = entries.len() as u64;
         store.heal.queued.store(left + waiting, Ordering::Relaxed);
-        let is_ours = |noted: &Noted| {
+        for id in entries.keys() {
+            tried.seen.entry(*id).or_insert_with(Instant::now);
+        }
+        let is_ours = |id: &Uuid, noted: &Noted| {
             let first = noted.holders.iter().find(|slot| online.contains(slot));
-            first.is_some_and(|slot| local.contains(slot))
+            first.is_some_and(|slot| local.contains(slot)) || tried.seen[id].elapsed() >= RETRY
         };
         let is_due = |id: &Uuid| {
-            tried.0.get(id).is_none_or(|(at, with)| at.elapsed() >= RETRY || *with != online)
+            tried.last.get(id).is_none_or(|(at, with)| at.elapsed() >= RETRY || *with != online)
         };
-        let due = entries.into_iter().filter(|(id, noted)| is_ours(noted) && is_due(id));
+        let due = entries.into_iter().filter(|(id, noted)| is_ours(id, noted) && is_due(id));
         let due = due.collect::<Vec<_>>();
         let work = due.into_iter().map(|(id, noted)| async move {
             let done = finish(store, set, noted.work).await;
@@ -120,17 +129,18 @@ pub(super) async fn work_off(store: &Arc<Store>, tried: &mut Tried) {
         let mut work = stream::iter(work).buffer_unordered(AT_ONCE);
         while let Some((id, done)) = work.next().await {
             if done {
-                tried.0.remove(&id);
+                tried.last.remove(&id);
                 waiting = waiting.saturating_sub(1);
                 store.heal.queued.store(left + waiting, Ordering::Relaxed);
             } else {
-                tried.0.insert(id, (Instant::now(), online.clone()));
+                tried.last.insert(id, (Instant::now(), online.clone()));
             }
         }
         left += waiting;
     }
     store.heal.queued.store(left, Ordering::Relaxed);
-    tried.0.retain(|id, _| alive.contains(id));
+    tried.last.retain(|id, _| alive.contains(id));
+    tried.seen.retain(|id, _| alive.contains(id));
 }
 
 /// The entries on this node's drives of a set.
