@@ -66,7 +66,9 @@ built_in! {
         "interrupted-in-mid-page",
         "power-cut-at-every-step",
         "second-restart-during-handoff",
+        "the-record-on-another-node",
         "the-same-mounts-go-on",
+        "two-drives-on-two-nodes",
     ]
     "canary": [
         "acknowledges-before-its-quorum",
