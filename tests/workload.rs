@@ -199,7 +199,7 @@ async fn conditions_that_are_not_looked_at_are_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_that_change_on_their_way_are_found() {
-    let run = run(Mischief::FlipsBytes { one_in: 20 }, 400).await;
+    let run = run(Mischief::FlipsBytes { one_in: 4 }, 400).await;
     assert_eq!(run.verdict("no_foreign_bytes"), Verdict::Fail);
     assert_eq!(run.verdict("checksums_match"), Verdict::Fail);
 }
