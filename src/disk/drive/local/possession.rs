@@ -258,9 +258,10 @@ impl LocalDrive {
     }
 }
 
-/// Whether `present` is what `kept` became: it cannot be read any more, or differs in a few bytes only.
+/// Whether `present` is what `kept` became: no JSON any more, or different in a few bytes only. What merely has
+/// another form may be a newer server's.
 fn is_rotten(present: &[u8], kept: &[u8]) -> bool {
     let differing = present.iter().zip(kept).filter(|(one, other)| one != other).count();
     let is_close = present.len() == kept.len() && (1..=ROT_MAX).contains(&differing);
-    is_close || FormatJson::parse(present).is_err()
+    is_close || serde_json::from_slice::<serde::de::IgnoredAny>(present).is_err()
 }

@@ -1,5 +1,7 @@
 //! Taking back, taking out, and clearing up after both.
 
+use std::collections::BTreeSet;
+
 use nix::errno::Errno;
 use uuid::Uuid;
 
@@ -162,12 +164,20 @@ impl LocalDrive {
         match self.files.rename(&from, &to) {
             Ok(()) => {}
             Err(Errno::ENOTEMPTY | Errno::EEXIST) => {
+                // A part and its record belong together: never one of them beside a newer other.
+                let part = |name: &str| name.strip_suffix(".meta").unwrap_or(name).to_owned();
+                let there = self.list_or_nothing(&to)?;
+                let there: BTreeSet<_> = there.iter().map(|entry| part(&entry.name)).collect();
                 for entry in self.list_or_nothing(&from)? {
-                    let new = format!("{to}/{}", entry.name);
-                    if !self.exists(&new)? {
-                        self.publish(&format!("{from}/{}", entry.name), &new)?;
+                    if !there.contains(&part(&entry.name)) {
+                        let (old, new) = (&from, &to);
+                        self.publish(
+                            &format!("{old}/{}", entry.name),
+                            &format!("{new}/{}", entry.name),
+                        )?;
                     }
                 }
+                self.sync_directory(&to, DriveStep::SyncPublished)?;
                 self.trash(&from)?;
             }
             Err(errno) => return Err(error_at(DriveStep::Publish, &to)(errno)),

@@ -83,6 +83,15 @@ fn a_format_that_rotted_is_mended_and_another_drive_s_is_not() {
     open(folder.path(), &gate).unwrap().own(1).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), good, "a torn one too");
 
+    let newer = br#"{"version":"2","format":"xl-next"}"#;
+    std::fs::write(&path, newer).unwrap();
+    let drive = open(folder.path(), &gate).unwrap();
+    let read = drive.perform(DriveRequest::ReadFormat).unwrap();
+    assert!(
+        matches!(read, DriveReply::Format(Some(bytes)) if bytes == newer),
+        "a newer server's stays"
+    );
+
     let mut other = FormatJson::parse(&good).unwrap();
     other.id = Uuid::new_v4();
     std::fs::write(&path, other.encode()).unwrap();
