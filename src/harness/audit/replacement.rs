@@ -1,6 +1,7 @@
 //! Records and markers of replacements, as they stand on the drives. They are not understood here.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::census::ReplacementCensus;
@@ -15,9 +16,11 @@ pub(super) fn of_pool(pool: &Pool) -> Vec<ReplacementCensus> {
 }
 
 fn of_drive(name: &str, root: &Path) -> ReplacementCensus {
-    let text = |path: &str| {
-        let bytes = fs::read(root.join(path)).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+    let text = |path: &str| match fs::read(root.join(path)) {
+        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        // It is there, and whoever judges it cannot read it either.
+        Err(error) => Some(format!("cannot be read: {error}")),
     };
     let mut census = ReplacementCensus {
         drive: name.to_owned(),

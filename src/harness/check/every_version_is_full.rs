@@ -28,11 +28,7 @@ pub const NAME: &str = "every_version_is_full";
 /// Judges it.
 pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     let mut examination = Examination::of(NAME);
-    let Some(census) = witnesses.census else {
-        let message = "nobody looked at the drives".to_owned();
-        examination.found(Found::undecided("no_census", message));
-        return examination.finish();
-    };
+    let Some(census) = examination.census(witnesses) else { return examination.finish() };
     let book = Book::of(witnesses);
     let tolerance = Tolerance::of(witnesses);
     for drive in census.drives.iter().filter(|drive| drive.state != DriveState::Member) {

@@ -3,6 +3,8 @@
 use super::Finding;
 use super::Judgement;
 use super::Verdict;
+use super::Witnesses;
+use crate::harness::audit::census::Census;
 use crate::value::ObjectKey;
 
 /// Findings of one kind that are written out; the rest is counted in the last one.
@@ -65,6 +67,20 @@ impl Examination {
     /// Nothing looked at yet.
     pub(super) fn of(invariant: &'static str) -> Self {
         Self { invariant, examined: 0, excused: 0, findings: Vec::new(), left_out: 0 }
+    }
+
+    /// The census; without one it is told that nobody can tell.
+    pub(super) fn census<'a>(&mut self, witnesses: &Witnesses<'a>) -> Option<&'a Census> {
+        if witnesses.census.is_none() {
+            self.nobody_looked();
+        }
+        witnesses.census
+    }
+
+    /// There is no census.
+    pub(super) fn nobody_looked(&mut self) {
+        let message = "nobody looked at the drives".to_owned();
+        self.found(Found::undecided("no_census", message));
     }
 
     /// One more thing was looked at.

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::findings::Examination;
+use super::findings::Found;
 use crate::harness::audit::census::Census;
 
 /// Every generation that some drive knows of.
@@ -90,6 +92,19 @@ impl Generations {
             verified_at: json["verified_at"].as_u64().unwrap_or(0),
         };
         Some((id, generation))
+    }
+
+    /// Tells of records that cannot be read: without them nobody can say how generations stand to each other.
+    pub(super) fn tell_unreadable(
+        &self,
+        examination: &mut Examination,
+        found: fn(&str, String) -> Found,
+    ) {
+        for (drive, path) in &self.unreadable {
+            let message = format!("drive {drive} holds a record that cannot be read: {path}");
+            let evidence = format!("drive {drive}: {path}");
+            examination.found(found("record_unreadable", message).shown_in(evidence));
+        }
     }
 
     /// Whether something of a generation is there: its record, or the proof that it is over.

@@ -18,12 +18,9 @@ pub const NAME: &str = "markers_match_authority";
 /// Judges it.
 pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     let mut examination = Examination::of(NAME);
-    let Some(census) = witnesses.census else {
-        let message = "nobody looked at the drives".to_owned();
-        examination.found(Found::undecided("no_census", message));
-        return examination.finish();
-    };
+    let Some(census) = examination.census(witnesses) else { return examination.finish() };
     let all = Generations::of(census);
+    all.tell_unreadable(&mut examination, Found::undecided);
     for _ in all.proofs.keys().filter(|id| !all.intents.contains_key(*id)) {
         examination.examined();
     }

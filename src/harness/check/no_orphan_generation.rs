@@ -17,20 +17,12 @@ pub const NAME: &str = "no_orphan_generation";
 /// Judges it.
 pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     let mut examination = Examination::of(NAME);
-    let Some(census) = witnesses.census else {
-        let message = "nobody looked at the drives".to_owned();
-        examination.found(Found::undecided("no_census", message));
-        return examination.finish();
-    };
+    let Some(census) = examination.census(witnesses) else { return examination.finish() };
     let all = Generations::of(census);
     for _ in &all.proofs {
         examination.examined();
     }
-    for (drive, path) in &all.unreadable {
-        let message = format!("drive {drive} holds a record that cannot be read: {path}");
-        let evidence = format!("drive {drive}: {path}");
-        examination.found(Found::fail("record_unreadable", message).shown_in(evidence));
-    }
+    all.tell_unreadable(&mut examination, Found::fail);
     for (id, intent) in &all.intents {
         examination.examined();
         let has_stepped_back = intent.phase == "abandoned" && intent.handoff.is_some();

@@ -66,6 +66,7 @@ recorded! {
         "a-proof-without-its-history",
         "a-quiet-day",
         "a-rebuild-left-half-done",
+        "a-record-that-is-torn",
         "a-refusal-by-an-ambiguous-winner",
         "a-refused-write-took-effect",
         "a-removed-version-came-back",

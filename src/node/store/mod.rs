@@ -219,15 +219,6 @@ impl Store {
         heal::progress(self, id)
     }
 
-    /// Gives a blank drive in a known slot its format and begins to rebuild it; answers the sequence's id.
-    pub async fn adopt_blank(
-        self: &Arc<Self>,
-        set: usize,
-        slot: usize,
-    ) -> Result<Uuid, StoreError> {
-        heal::adopt_blank(self, set, slot).await
-    }
-
     /// The format of the drive in a slot, which must exist.
     pub fn format_of(&self, set: usize, slot: usize) -> FormatJson {
         self.parts.format.for_place(set, slot).expect("the slot is one of the deployment's")

@@ -6,7 +6,6 @@
 
 use crate::protocol::replacement::checkpoint;
 use crate::protocol::replacement::checkpoint::Checkpoint;
-use crate::protocol::replacement::handoff;
 use crate::protocol::replacement::ids::GenerationId;
 use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::intent::Layout;
@@ -22,6 +21,8 @@ use crate::protocol::replacement::scan::Class;
 use crate::protocol::replacement::scan::Done;
 use crate::protocol::replacement::scan::Outcome;
 use crate::protocol::replacement::scan::Page;
+use crate::protocol::replacement::start;
+use crate::protocol::replacement::start::First;
 use crate::protocol::replacement::start::Request;
 use crate::protocol::replacement::step::Step;
 use crate::protocol::replacement::store::Change;
@@ -107,15 +108,10 @@ pub fn start(
         let is_sealed = files.record(Record::Seal, id).is_some();
         return Ok((!is_sealed).then(|| resolve::seal_write(Step::IntentSealed, id, None)));
     }
-    let mounted = now.mounted(&request.targets)?;
-    if !files.has_folder {
-        let (step, place) = (Step::FolderMade, Place::Anchor);
-        let path = names::FOLDER.to_owned();
-        return Ok(Some(Write { step, place, path, change: Change::MakeFolder }));
-    }
-    let identities = resolve::identities(&mounted);
-    let plan = handoff::union([&now.buckets]);
-    let intent = handoff::fresh(id, &request.set, identities, plan, now.time_s);
+    let intent = match start::first(durable, request, now)? {
+        First::Folder(write) => return Ok(Some(write)),
+        First::Record(intent) => *intent,
+    };
     let bytes = written(release, intent).encode();
     Ok(Some(Write::record(Step::IntentPublished, Record::Intent, id, None, Some(bytes))))
 }

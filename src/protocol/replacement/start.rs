@@ -2,6 +2,7 @@
 
 use crate::protocol::replacement::handoff;
 use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::names;
 use crate::protocol::replacement::names::Record;
 use crate::protocol::replacement::refusal::Refusal;
@@ -70,17 +71,38 @@ pub fn next_write(
             return Err(Refusal::SetReserved(on_record(Record::Intent, other, seen, expected)));
         }
     }
-    let mounted = now.mounted(&request.targets)?;
-    if !files.has_folder {
-        let (step, place) = (Step::FolderMade, Place::Anchor);
-        let path = names::FOLDER.to_owned();
-        return Ok(Some(Write { step, place, path, change: Change::MakeFolder }));
-    }
-    let identities = resolve::identities(&mounted);
-    let plan = handoff::union([&now.buckets]);
-    let intent = handoff::fresh(id, &request.set, identities, plan, now.time_s);
+    let intent = match first(durable, request, now)? {
+        First::Folder(write) => return Ok(Some(write)),
+        First::Record(intent) => *intent,
+    };
     // What is there can only be a torn record: it was never sealed, so nothing followed from it.
     let expected = files.record(Record::Intent, id);
     let new = Some(intent.encode());
     Ok(Some(Write::record(Step::IntentPublished, Record::Intent, id, expected, new)))
+}
+
+/// What the life of a generation begins with.
+pub(super) enum First {
+    /// The folder of its records.
+    Folder(Write),
+    /// Its record, as it stands at first.
+    Record(Box<Intent>),
+}
+
+/// What a generation that is not published yet begins with.
+///
+/// # Errors
+///
+/// [`Refusal::TargetNotReady`].
+pub(super) fn first(durable: &Durable, request: &Request, now: &Now) -> Result<First, Refusal> {
+    let mounted = now.mounted(&request.targets)?;
+    if !durable.files.has_folder {
+        let (step, place) = (Step::FolderMade, Place::Anchor);
+        let path = names::FOLDER.to_owned();
+        return Ok(First::Folder(Write { step, place, path, change: Change::MakeFolder }));
+    }
+    let identities = resolve::identities(&mounted);
+    let plan = handoff::union([&now.buckets]);
+    let id = request.generation;
+    Ok(First::Record(Box::new(handoff::fresh(id, &request.set, identities, plan, now.time_s))))
 }

@@ -34,9 +34,7 @@ use uuid::Uuid;
 use super::Store;
 use super::api::HealProgress;
 use super::api::HealRequest;
-use super::api::StoreError;
 use super::api::StoreStatus;
-use crate::disk::drive::DriveRequest;
 use crate::value::ObjectKey;
 use crate::value::VersionId;
 
@@ -134,26 +132,6 @@ pub(super) fn heal(store: &Arc<Store>, request: HealRequest) -> Uuid {
 /// How far a sequence has come.
 pub(super) fn progress(store: &Store, id: Uuid) -> Option<HealProgress> {
     store.heal.sequences().get(&id).cloned()
-}
-
-/// Gives a blank drive in a known slot its format and begins to rebuild it; answers the sequence's id.
-pub(super) async fn adopt_blank(
-    store: &Arc<Store>,
-    set: usize,
-    slot: usize,
-) -> Result<Uuid, StoreError> {
-    let unknown = || StoreError::InvalidRequest(format!("there is no slot {slot} of set {set}"));
-    let format = store.parts.format.for_place(set, slot).ok_or_else(unknown)?;
-    let request = DriveRequest::WriteFormat { bytes: format.encode(), rebuilding: true };
-    // A blank drive takes no other work, so that it is asked past the question whether it is online.
-    let answer = store.drives(set)[slot].call(request).await;
-    answer.map_err(|error| StoreError::NoQuorum {
-        what: "take a format",
-        able: 0,
-        needed: 1,
-        why: Some(error),
-    })?;
-    Ok(heal(store, HealRequest::default()))
 }
 
 /// How the store stands.

@@ -213,6 +213,21 @@ pub(super) async fn subject(
     }
 }
 
+/// The moment since which a bucket is there; `None` when it is gone.
+///
+/// # Errors
+///
+/// Nobody can say whether there is the bucket.
+pub(super) async fn bucket_since(
+    store: &Arc<Store>,
+    set: usize,
+    bucket: &str,
+) -> Result<Option<i64>, StoreError> {
+    let probe = ObjectKey { bucket: bucket.to_owned(), key: "-".to_owned() };
+    let since_ns = subject(store, set, probe).await?.since_ns;
+    Ok((since_ns < i64::MAX).then_some(since_ns))
+}
+
 /// Repeats a delete on the drives that missed it.
 async fn finish_removal(
     store: &Arc<Store>,

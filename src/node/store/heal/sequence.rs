@@ -172,12 +172,11 @@ impl Sequence {
     /// Mends a bucket: its directories, then its keys.
     async fn bucket(&self, name: &str, prefix: &str) {
         for set in 0..self.store.sets() {
-            let probe = ObjectKey { bucket: name.to_owned(), key: "-".to_owned() };
-            let since_ns = match queue::subject(&self.store, set, probe).await {
-                Ok(subject) => subject.since_ns,
+            let since_ns = match queue::bucket_since(&self.store, set, name).await {
+                Ok(since_ns) => since_ns,
                 Err(error) => return self.fail(format!("bucket {name}: {error}")),
             };
-            let is_there = since_ns < i64::MAX;
+            let is_there = since_ns.is_some();
             let answers = self.store.ask_all(set, &DriveRequest::ListBuckets).await;
             let differs = answers.iter().any(|(_, answer)| match answer {
                 Ok(DriveReply::Buckets(entries)) => {
@@ -190,7 +189,7 @@ impl Sequence {
                     "the directory of bucket {name} is not as it should be everywhere"
                 ));
             }
-            if is_there {
+            if let Some(since_ns) = since_ns {
                 self.keys(set, name, prefix, since_ns).await;
             }
         }

@@ -22,6 +22,7 @@ use super::verify;
 use crate::disk::layout;
 use crate::node::seams::BoxFuture;
 use crate::node::store::Store;
+use crate::node::store::api::StoreError;
 use crate::node::store::copies::Copies;
 use crate::node::store::list::Walker;
 use crate::protocol::object::decide::Decision;
@@ -29,7 +30,6 @@ use crate::protocol::replacement::checkpoint::ledger_key;
 use crate::protocol::replacement::scan::Checked;
 use crate::protocol::replacement::scan::Class;
 use crate::protocol::replacement::scan::Outcome;
-use crate::value::ObjectKey;
 
 /// Keys that are worked on at once.
 const AT_ONCE: usize = 8;
@@ -71,15 +71,12 @@ pub(in crate::node::store) async fn page(
     limit: usize,
     targets: &[usize],
 ) -> Rebuilt {
-    let probe = ObjectKey { bucket: bucket.to_owned(), key: "-".to_owned() };
-    let since_ns = match queue::subject(store, set, probe).await {
-        Ok(subject) => subject.since_ns,
+    let since_ns = match queue::bucket_since(store, set, bucket).await {
+        Ok(Some(since_ns)) => since_ns,
+        // It is gone, and is not made again.
+        Ok(None) => return Rebuilt::default(),
         Err(error) => return Rebuilt { broken: Some(error.to_string()), ..Rebuilt::default() },
     };
-    if since_ns == i64::MAX {
-        // It is gone, and is not made again.
-        return Rebuilt::default();
-    }
     if after.is_empty() {
         // Where that fails the versions are put off.
         queue::bucket_directories(store, set, bucket).await;
@@ -108,23 +105,15 @@ async fn walk(
 ) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
     loop {
-        let mut subjects = Vec::new();
-        let mut is_over = false;
-        while subjects.len() < AT_ONCE && rebuilt.objects + subjects.len() < limit {
-            match walker.next().await {
-                Ok(Some(copies)) => {
-                    subjects.push(Subject { set, target: copies.target, since_ns });
-                }
-                Ok(None) => {
-                    is_over = true;
-                    break;
-                }
-                Err(error) => {
-                    rebuilt.broken = Some(error.to_string());
-                    return rebuilt;
-                }
+        let most = AT_ONCE.min(limit - rebuilt.objects);
+        let subjects = match next_subjects(&mut walker, set, since_ns, most).await {
+            Ok(subjects) => subjects,
+            Err(error) => {
+                rebuilt.broken = Some(error.to_string());
+                return rebuilt;
             }
-        }
+        };
+        let is_over = subjects.len() < most;
         rebuilt.objects += subjects.len();
         let last = subjects.last().map(|subject| subject.target.key.clone());
         let mut work = FuturesUnordered::<BoxFuture<'_, Brought>>::new();
@@ -149,6 +138,21 @@ async fn walk(
     }
 }
 
+/// The next keys of a walk, at most so many; fewer when it is over.
+async fn next_subjects(
+    walker: &mut Walker,
+    set: usize,
+    since_ns: i64,
+    most: usize,
+) -> Result<Vec<Subject>, StoreError> {
+    let mut subjects = Vec::new();
+    while subjects.len() < most {
+        let Some(copies) = walker.next().await? else { break };
+        subjects.push(Subject { set, target: copies.target, since_ns });
+    }
+    Ok(subjects)
+}
+
 /// What has become of a key's versions, and why some drive had nothing to say.
 type Brought = (Vec<Outcome>, Option<String>);
 
@@ -169,6 +173,7 @@ async fn one(store: &Arc<Store>, subject: &Subject, targets: &[usize]) -> Brough
             Decision::Absent | Decision::Clear => (Class::Gone, 0),
             // Only what a lost drive had of it could tell: nobody will ever say more.
             Decision::Bring(_) | Decision::Open if surplus::silent(&copies) == 0 => {
+                tracing::warn!(%target, %id, "no drive that is left can tell whether it is there");
                 (Class::Gone, 0)
             }
             Decision::Bring(_) | Decision::Open => (Class::Skipped, 0),
@@ -196,32 +201,23 @@ pub(in crate::node::store) async fn check(
     let mut buckets = vec![layout::SYSTEM.to_owned()];
     buckets.extend(sequence::bucket_names(store).await);
     for bucket in buckets {
-        let probe = ObjectKey { bucket: bucket.clone(), key: "-".to_owned() };
-        let since_ns = match queue::subject(store, set, probe).await {
-            Ok(subject) => subject.since_ns,
+        let since_ns = match queue::bucket_since(store, set, &bucket).await {
+            Ok(Some(since_ns)) => since_ns,
+            Ok(None) => continue,
             Err(error) => {
                 found.broken = Some(error.to_string());
                 return found;
             }
         };
-        if since_ns == i64::MAX {
-            continue;
-        }
         let mut walker = Walker::new(store, set, &bucket, "", "", since_ns);
         loop {
-            let mut subjects = Vec::new();
-            while subjects.len() < AT_ONCE {
-                match walker.next().await {
-                    Ok(Some(copies)) => {
-                        subjects.push(Subject { set, target: copies.target, since_ns });
-                    }
-                    Ok(None) => break,
-                    Err(error) => {
-                        found.broken = Some(error.to_string());
-                        return found;
-                    }
+            let subjects = match next_subjects(&mut walker, set, since_ns, AT_ONCE).await {
+                Ok(subjects) => subjects,
+                Err(error) => {
+                    found.broken = Some(error.to_string());
+                    return found;
                 }
-            }
+            };
             if subjects.is_empty() {
                 break;
             }

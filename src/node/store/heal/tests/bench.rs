@@ -271,6 +271,15 @@ impl Bench {
         *self.clients[slot].drive.lock().unwrap() = Some(Arc::new(drive));
     }
 
+    /// Gives a blank drive its format and begins to rebuild it by healing alone; answers the sequence's id.
+    pub async fn adopt_blank(&self, set: usize, slot: usize) -> Uuid {
+        let format = self.store.format_of(set, slot);
+        let request = DriveRequest::WriteFormat { bytes: format.encode(), rebuilding: true };
+        // A blank drive takes no other work, so that it is asked past the question whether it is online.
+        self.store.drives(set)[slot].call(request).await.unwrap();
+        self.store.heal(HealRequest::default())
+    }
+
     pub async fn versioning(&self, state: BucketState) {
         self.store.set_versioning("bkt", state).await.unwrap();
     }

@@ -113,7 +113,7 @@ async fn a_blank_drive_is_given_its_format_and_everything_that_it_should_have() 
         bench.delete("a/small", None).await.unwrap();
         bench.quiet().await;
         bench.replace(1);
-        let id = bench.store.adopt_blank(0, 1).await.unwrap();
+        let id = bench.adopt_blank(0, 1).await;
         // Writes go on while it is rebuilt.
         bench.put("meanwhile", &bytes(5, LARGE)).await.unwrap();
         let progress = bench.healed(id).await;
@@ -294,8 +294,8 @@ async fn two_sets_are_healed_alike() {
     bench.quiet().await;
     bench.replace(1);
     bench.replace(6);
-    let first = bench.store.adopt_blank(0, 1).await.unwrap();
-    let second = bench.store.adopt_blank(1, 2).await.unwrap();
+    let first = bench.adopt_blank(0, 1).await;
+    let second = bench.adopt_blank(1, 2).await;
     bench.healed(first).await;
     bench.healed(second).await;
     let progress = bench.heal_all(true).await;
