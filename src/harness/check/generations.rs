@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::findings::Examination;
 use super::findings::Found;
 use crate::harness::audit::census::Census;
+use crate::harness::workload::history::FaultPhase;
+use crate::harness::workload::record::History;
 
 /// Every generation that some drive knows of.
 #[derive(Debug, Default)]
@@ -107,9 +109,14 @@ impl Generations {
         }
     }
 
+    /// What is left of a generation: its record, or the proof that it is over.
+    pub(super) fn any(&self, id: &str) -> Option<&Generation> {
+        self.intents.get(id).or_else(|| self.proofs.get(id))
+    }
+
     /// Whether something of a generation is there: its record, or the proof that it is over.
     pub(super) fn knows(&self, id: &str) -> bool {
-        self.intents.contains_key(id) || self.proofs.contains_key(id)
+        self.any(id).is_some()
     }
 }
 
@@ -123,6 +130,23 @@ impl Generation {
     pub(super) fn targets_drive(&self, drive: &str) -> bool {
         self.targets.iter().any(|endpoint| is_drive(endpoint, drive))
     }
+}
+
+/// Drives that the history replaced, each with how often it changed after that: another drive in its place, other
+/// mounts, a copy that came back.
+pub(super) fn replaced(history: &History) -> BTreeMap<&str, usize> {
+    let mut changes = BTreeMap::<&str, usize>::new();
+    let struck = history.faults.iter().map(|fault| &fault.what);
+    for fault in struck.filter(|fault| fault.phase == FaultPhase::Injected) {
+        for drive in &fault.drives {
+            match changes.get_mut(drive.as_str()) {
+                Some(changes) => *changes += 1,
+                None if fault.name == "replace_drive" => drop(changes.insert(drive, 0)),
+                None => {}
+            }
+        }
+    }
+    changes
 }
 
 /// Whether `endpoint` is the drive `node/slot`: testbeds mount each drive on a path that ends with its name.

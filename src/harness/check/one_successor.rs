@@ -2,7 +2,7 @@
 //!
 //! Verified, by the records on the drives: no generation has two successors and none two predecessors, by any
 //! record that tells; a committed handoff's successor is there, or the proof that it is over; no two generations
-//! claim one target at once.
+//! claim one target at once; a drive that was replaced was handed over no more often than the history changed it.
 //!
 //! Not verified: generations of which neither a record nor a proof nor a link is left.
 
@@ -14,6 +14,7 @@ use super::Witnesses;
 use super::findings::Examination;
 use super::findings::Found;
 use super::generations::Generations;
+use super::generations::replaced;
 
 /// Its name.
 pub const NAME: &str = "one_successor";
@@ -39,6 +40,19 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         for (one, others) in of.into_iter().filter(|(_, others)| others.len() > 1) {
             let message = format!("{one} is linked with {others:?}");
             examination.found(Found::fail(kind, message).shown_in("census.json"));
+        }
+    }
+    for (drive, changes) in replaced(witnesses.history) {
+        let of_drive = |(predecessor, _): &&(String, String)| {
+            all.any(predecessor).is_some_and(|it| it.targets_drive(drive))
+        };
+        let handoffs = all.edges.iter().filter(of_drive).count();
+        if handoffs > changes {
+            let message = format!(
+                "drive {drive} was handed over {handoffs} times, and changed {changes} times since it was replaced"
+            );
+            examination
+                .found(Found::fail("handoff_without_cause", message).shown_in("census.json"));
         }
     }
     let mut claims = BTreeMap::<&String, Vec<&String>>::new();

@@ -2,7 +2,8 @@
 //!
 //! Verified, by the census: for each target of a proof that no later generation has taken up, each committed
 //! version of its set that is not younger than the proof, internal objects included, has its metadata and its shard
-//! on that very drive, every frame of it. That successful reads do not show.
+//! on that very drive, every frame of it. That successful reads do not show. Each drive that the history replaced
+//! is a target of some proof.
 //!
 //! Not verified: versions that were removed since; damage that came after the proof is counted against it, so that
 //! a scenario which damages a target later does not ask for this.
@@ -13,6 +14,7 @@ use super::findings::Examination;
 use super::findings::Found;
 use super::generations::Generations;
 use super::generations::is_drive;
+use super::generations::replaced;
 use super::model::drives;
 
 /// Its name.
@@ -24,6 +26,14 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     let Some(census) = examination.census(witnesses) else { return examination.finish() };
     let all = Generations::of(census);
     all.tell_unreadable(&mut examination, Found::undecided);
+    for drive in replaced(witnesses.history).into_keys() {
+        examination.examined();
+        if !all.proofs.values().any(|proof| proof.targets_drive(drive)) {
+            let message = format!("drive {drive} was replaced, and nothing proves it whole");
+            examination
+                .found(Found::fail("replaced_without_proof", message).shown_in("census.json"));
+        }
+    }
     for (id, proof) in &all.proofs {
         for endpoint in &proof.targets {
             let is_taken_up = all
