@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod own_golden;
 mod process;
 mod requests;
 mod service;
