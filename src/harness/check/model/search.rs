@@ -21,6 +21,7 @@ mod worth;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use self::worth::Wanted;
 use self::worth::could_help;
 use super::bits::Bits;
 use super::configurations::Configuration;
@@ -249,7 +250,7 @@ impl<'a> Search<'a> {
             if configuration.done.has(slot) {
                 next.insert(configuration);
             } else {
-                self.reach(configuration, Some(slot), &[], &mut next)?;
+                self.reach(configuration, Some(slot), &Wanted::default(), &mut next)?;
             }
         }
         self.now = next.into_vec();
@@ -268,10 +269,13 @@ impl<'a> Search<'a> {
         let wanted = closing.iter().filter(|step| self.seen_last[**step] > to);
         let wanted = wanted.map(|step| self.slot_of[step]).collect::<Vec<_>>();
         if !wanted.is_empty() {
+            let wanted = self.wanted(wanted, to);
             let mut next = Configurations::default();
             for configuration in std::mem::take(&mut self.now) {
                 self.spend(1)?;
-                next.insert(configuration.clone());
+                if wanted.is_there(&configuration.stack) {
+                    next.insert(configuration.clone());
+                }
                 self.reach(configuration, None, &wanted, &mut next)?;
             }
             self.now = next.into_vec();
@@ -298,19 +302,19 @@ impl<'a> Search<'a> {
     }
 
     /// Adds to `found` what can be reached from `start`: with `goal`, every configuration in which that
-    /// slot has just taken effect; without, every one that any of the `wanted` slots leads to.
+    /// slot has just taken effect; without, every one that the `wanted` slots lead to and that has all they must.
     fn reach(
         &mut self,
         start: Configuration,
         goal: Option<usize>,
-        wanted: &[usize],
+        wanted: &Wanted,
         found: &mut Configurations,
     ) -> Result<(), Exhausted> {
         let mut visited = Configurations::default();
         let mut todo = vec![start];
         while let Some(here) = todo.pop() {
             self.spend(1 + here.stack.len() as u64 / 256)?;
-            let needs = self.needs(&here);
+            let needs = self.needs(&here, wanted);
             for slot in 0..self.slots.len() {
                 let Some(position) = self.slots[slot] else { continue };
                 let What::Write(effects, guard) = &self.steps[position].what else { continue };
@@ -319,14 +323,18 @@ impl<'a> Search<'a> {
                 }
                 let is_goal = goal == Some(slot);
                 for effect in effects {
-                    if !is_goal && !self.is_worth_trying(&here, slot, *effect, wanted, &needs) {
-                        continue;
-                    }
+                    let depth = match is_goal {
+                        true => Some(usize::MAX),
+                        false => self.worth(&here, slot, *effect, wanted, &needs),
+                    };
+                    let Some(depth) = depth else { continue };
                     if !self.may_come(&here, *effect) {
                         continue;
                     }
-                    for above in 0..=self.places(&here.stack, position, *effect) {
-                        if !self.lies_well(&here.stack, *effect, above) {
+                    for above in 0..=self.places(&here.stack, position, *effect).min(depth) {
+                        if !self.lies_well(&here.stack, *effect, above)
+                            || !is_goal && self.has_twin(&here, position, *effect, above)
+                        {
                             continue;
                         }
                         let Some(there) = self.step(&here, slot, position, *effect, above) else {
@@ -336,11 +344,10 @@ impl<'a> Search<'a> {
                         let is_there = goal.is_some_and(|goal| there.done.has(goal));
                         if is_there {
                             found.insert(there);
-                        } else if goal.is_none() {
-                            if found.insert(there.clone()) {
-                                todo.push(there);
-                            }
                         } else if visited.insert(there.clone()) {
+                            if goal.is_none() && wanted.is_there(&there.stack) {
+                                found.insert(there.clone());
+                            }
                             todo.push(there);
                         }
                     }
