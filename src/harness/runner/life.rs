@@ -102,6 +102,7 @@ impl Life<'_> {
             let name = match step {
                 Step::Inject(fault) => format!("{index} inject {}", fault.name()),
                 Step::Check(_) => break,
+                Step::Operator(step) => format!("{index} operator {}", step.tool.name()),
                 step => format!("{index} {}", step.name()),
             };
             self.enter(&name);
@@ -141,6 +142,7 @@ impl Life<'_> {
                     );
                     made.await.map_err(stuck)?;
                 }
+                Step::Operator(step) => self.operate(step).await?,
                 Step::Settle(settle) => self.settle(settle).await?,
                 Step::Check(_) => {}
             }

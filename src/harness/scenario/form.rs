@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::fault::Fault;
+use super::operator::OperatorStep;
 use super::plan::Filesystem;
 use super::plan::Rung;
 use crate::harness::workload::spec::LoadSpec;
@@ -239,6 +240,8 @@ pub enum Step {
     Stop(OnNode),
     /// A bucket is emptied, deleted and made again, as the workload declares it.
     RecreateBucket(OnBucket),
+    /// An operator uses a tool on the drives of a node.
+    Operator(OperatorStep),
     /// Everything is healed, started and given time to become whole.
     Settle(Settle),
     /// Final reads, census, verdict: the last step.
@@ -255,6 +258,7 @@ impl Step {
             Self::Start(_) => "start",
             Self::Stop(_) => "stop",
             Self::RecreateBucket(_) => "recreate_bucket",
+            Self::Operator(_) => "operator",
             Self::Settle(_) => "settle",
             Self::Check(_) => "check",
         }
