@@ -50,6 +50,7 @@ pub fn write(
     let entry = |other: usize| NodeEntry {
         address: peer_address(other).to_string(),
         drives: plan.drives_of(other).map(|drive| drive_root(other, drive.slot)).collect(),
+        endpoints: Vec::new(),
     };
     let everything = Principal { secret_file, actions: vec!["*".to_owned()] };
     let config = NodeConfig {
@@ -63,6 +64,7 @@ pub fn write(
         principals: BTreeMap::from([(secrets.access_key.clone(), everything)]),
         allow_unmounted: false,
         limits: plan.limits.clone(),
+        release: Default::default(),
     };
     let path = folder.join("node.yaml");
     let text = yaml::write(&config).map_err(io::Error::other)?;
