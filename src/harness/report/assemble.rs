@@ -88,6 +88,7 @@ pub fn assemble(gathered: Gathered<'_>) -> CaseReport {
         phases: history.map(phases).unwrap_or_default(),
         faults,
         procedure: history.map(procedure).unwrap_or_default(),
+        releases: history.map(releases).unwrap_or_default(),
         operations: history.map(operations).unwrap_or_default(),
         census: census.map(counts),
         not_tested: limits::not_tested(&about, history, census, &judgements),
@@ -113,6 +114,15 @@ fn provokes(plan: &Plan, history: Option<&History>, census: Option<&Census>) -> 
             seen: seen.get(counter).copied().unwrap_or(0),
         })
         .collect()
+}
+
+/// Which releases nodes behaved as, in words.
+fn releases(history: &History) -> Vec<String> {
+    let noted = history.notes.iter().filter_map(|note| match &note.what {
+        Note::Release { node, release } => Some(format!("node {node} as {}", release.name())),
+        _ => None,
+    });
+    noted.collect()
 }
 
 /// What operators did with tools.

@@ -56,6 +56,9 @@ pub struct CaseReport {
     /// What operators did with tools, in order, and the files that it left.
     #[serde(default)]
     pub procedure: Vec<OperatorNote>,
+    /// The releases that nodes behaved as, in order, where it was not their own.
+    #[serde(default)]
+    pub releases: Vec<String>,
     /// What clients were told.
     pub operations: OperationCounts,
     /// What the drives held in the end; `None` when no census could be taken.

@@ -29,6 +29,9 @@ pub const BELOW_MOUNT_POINT: &str = "below_mount_point";
 /// The kind of finding that a tool amounts to which did otherwise than it owes.
 pub const TOOL: &str = "operator_tool";
 
+/// The kind of finding that a node amounts to which refuses a record and changes it nevertheless.
+pub const REFUSED_AND_CHANGED: &str = "refused_and_changed";
+
 /// Of all that was examined, the share in percent that may be excused as beyond tolerance.
 const EXCUSED_PERCENT_MAX: u64 = 5;
 
@@ -334,7 +337,24 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
                 format!("{entries} entries appeared below the bare mount point of {drive}");
             Some((Some(BELOW_MOUNT_POINT), (ExitClass::Broken, reason)))
         }
-        Note::BelowMountPoint { .. } | Note::Damage { .. } | Note::Shared { .. } => None,
+        Note::BelowMountPoint { .. }
+        | Note::Damage { .. }
+        | Note::Shared { .. }
+        | Note::Release { .. } => None,
+        Note::Refused { node, words, records, changed } => match (records, changed.first()) {
+            (_, Some(first)) => {
+                let count = changed.len();
+                let reason = format!(
+                    "node {node} refused ({words}) and changed {count} records, {first} among them"
+                );
+                Some((Some(REFUSED_AND_CHANGED), (ExitClass::Broken, reason)))
+            }
+            (0, None) => {
+                let reason = format!("node {node} refused ({words}) where there was no record");
+                Some((None, (ExitClass::Undecided, reason)))
+            }
+            _ => None,
+        },
         Note::Operator(used) => of_tool(used),
     }
 }

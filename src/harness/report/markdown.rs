@@ -42,6 +42,9 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
         let defects: Vec<_> = report.about.defects.iter().map(named).collect();
         let _ = writeln!(text, "\n**Planted on purpose:** {}.", defects.join(", "));
     }
+    if !report.releases.is_empty() {
+        let _ = writeln!(text, "\n**Other releases:** {}.", plain(&report.releases.join(", ")));
+    }
     if let Some(expected) = &report.expected {
         let came = if expected.met { "came" } else { "did not come as expected" };
         let finding = code(&expected.failure.finding);

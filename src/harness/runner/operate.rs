@@ -117,7 +117,7 @@ fn used(step: &OperatorStep, drives: &[DrivePlace], seed: Seed) -> OperatorNote 
 }
 
 /// Every record, and the marker, of a drive; what cannot be read is not there.
-fn held(root: &Path) -> Held {
+pub(super) fn held(root: &Path) -> Held {
     let mut paths = vec![names::MARKER.to_owned()];
     for folder in [names::FOLDER, names::LEDGERS] {
         for entry in fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {

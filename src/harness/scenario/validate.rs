@@ -215,7 +215,10 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
             Step::Load(spec) => load(form, &path, spec, problems),
             Step::Inject(fault) => inject(form, &path, fault, &mut away, problems),
             Step::Heal(_) => {}
-            Step::Start(on) | Step::Stop(on) => {
+            Step::Start(on) => {
+                node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
+            }
+            Step::Stop(on) => {
                 node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
             }
             Step::RecreateBucket(on) => {

@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::protocol::config::Release;
 use crate::value::Digest;
 use crate::value::ObjectKey;
 use crate::value::VersionId;
@@ -110,6 +111,24 @@ pub enum Note {
     },
     /// An operator used a tool.
     Operator(OperatorNote),
+    /// A node behaves as this release from its next start on.
+    Release {
+        /// The node.
+        node: usize,
+        /// The release.
+        release: Release,
+    },
+    /// A node told a refusal that it owed, and what had become of the records that were there before it started.
+    Refused {
+        /// The node.
+        node: usize,
+        /// Its words.
+        words: String,
+        /// Records that were compared.
+        records: u64,
+        /// Records that were not as before: the first ones, `node/slot: path`.
+        changed: Vec<String>,
+    },
 }
 
 /// What an operator typed, what came of it, and what it left.

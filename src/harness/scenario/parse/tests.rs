@@ -82,14 +82,14 @@ fn a_tool_that_cannot_be_used_so_is_refused_where_it_stands() {
     let refuse = |step: &str, place: &str, message: &str| {
         refused(settle, &format!("  - operator: {{ {step} }}\n{settle}"), place, message);
     };
-    refuse("tool: repair, node: 0", "15:25", "unknown variant `repair`");
-    refuse("tool: backup, node: 3", "15:39", "there is no node 3");
-    refuse("tool: backup, node: 0, set: 1", "15:47", "there is no set 1");
-    refuse("tool: backup, node: 0, write: true", "15:49", "writes on no drive");
-    refuse("tool: backup, node: 0, misuse: no_anchor, refused: P1", "15:50", "cannot be used so");
+    refuse("tool: repair, node: 0", "15:23", "unknown variant `repair`");
+    refuse("tool: backup, node: 3", "15:31", "there is no node 3");
+    refuse("tool: backup, node: 0, set: 1", "15:40", "there is no set 1");
+    refuse("tool: backup, node: 0, write: true", "15:40", "writes on no drive");
+    refuse("tool: backup, node: 0, misuse: no_anchor, refused: P1", "15:40", "cannot be used so");
     let rearm = "tool: rearm, node: 0, misuse: not_asserted, refused: not_asserted";
-    refuse(rearm, "15:49", "unless `write: true`");
-    refuse("tool: rearm, node: 0, misuse: source_not_an_id", "15:17", "state by what");
+    refuse(rearm, "15:39", "unless `write: true`");
+    refuse("tool: rearm, node: 0, misuse: source_not_an_id", "15:5", "state by what");
 }
 
 #[test]
