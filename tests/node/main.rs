@@ -3,5 +3,6 @@
 mod client;
 mod cluster;
 mod process;
+mod release;
 mod requests;
 mod service;

@@ -108,6 +108,11 @@ impl Cluster {
         Self { configs: configs.collect(), folder, running: BTreeMap::new() }
     }
 
+    /// Changes the configuration of every node, from its next start on.
+    pub fn configure(&mut self, change: impl FnMut(&mut NodeConfig)) {
+        self.configs.iter_mut().for_each(change);
+    }
+
     pub fn drive(&self, node: usize, slot: usize) -> &Path {
         &self.configs[node].nodes[node].drives[slot]
     }

@@ -212,6 +212,18 @@ fn a_tool_counts_by_what_it_was_refused_with_and_by_what_it_left() {
 }
 
 #[test]
+fn a_refusal_counts_by_what_became_of_the_records() {
+    let noted = |records: u64, changed: &[&str]| {
+        let changed = changed.iter().map(|it| (*it).to_owned()).collect();
+        let note = Note::Refused { node: 0, words: "A7".to_owned(), records, changed };
+        concluded(|ground| ground.note(Event::Noted(note.clone()))).0
+    };
+    assert_eq!(noted(6, &[]), ExitClass::Held);
+    assert_eq!(noted(6, &["0/0: the intent"]), ExitClass::Broken);
+    assert_eq!(noted(0, &[]), ExitClass::Undecided, "nothing was there to be left alone");
+}
+
+#[test]
 fn the_end_of_a_run_counts_by_who_is_to_blame() {
     let noted = |note: Note| concluded(|ground| ground.note(Event::Noted(note))).0;
     let stuck = |is_promise| Note::Stuck { waiting_for: "node 1".to_owned(), is_promise };

@@ -4,6 +4,10 @@
 //! downgrades; nothing of the current protocol leans on them. The order is theirs: *rebuilding* is saved before
 //! the markers, the cursor before the position, and a changed mount abandons a generation and begins another.
 
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
 use crate::protocol::replacement::checkpoint;
 use crate::protocol::replacement::checkpoint::Checkpoint;
 use crate::protocol::replacement::ids::GenerationId;
@@ -65,6 +69,14 @@ impl Release {
         match self {
             Self::Legacy5 => (5, false),
             Self::Legacy6 => (checkpoint::SCHEMA, true),
+        }
+    }
+
+    /// How its ledger calls the version that ours calls `key`: schema 5 has no name for the null version.
+    fn key(self, key: &str) -> &str {
+        match self {
+            Self::Legacy5 => key.strip_suffix(&*Uuid::nil().to_string()).unwrap_or(key),
+            Self::Legacy6 => key,
         }
     }
 
@@ -355,7 +367,7 @@ fn pass(
     let index = ledger.current_bucket_index;
     if let Some(bucket) = intent.buckets.get(index) {
         if intent.completed_buckets.contains(bucket) {
-            let mut next = with(&ledger, &[]);
+            let mut next = with(release, &ledger, &[]);
             forget(&mut next);
             next.current_bucket_index = index + 1;
             next.current_object_index = 0;
@@ -363,7 +375,7 @@ fn pass(
         }
         return Ok(match done {
             Done::Outcomes(outcomes) => {
-                let next = with(&ledger, outcomes);
+                let next = with(release, &ledger, outcomes);
                 let is_new = next != ledger;
                 is_new.then(|| save_ledger(files, Step::OutcomesSaved, &next, now))
             }
@@ -400,7 +412,7 @@ fn page_write(
         let is_new = next != *ledger;
         return is_new.then(|| save_ledger(files, Step::PositionSaved, &next, now));
     }
-    let next = with(ledger, &page.outcomes);
+    let next = with(release, ledger, &page.outcomes);
     if next != *ledger {
         return Some(save_ledger(files, Step::OutcomesSaved, &next, now));
     }
@@ -420,17 +432,18 @@ fn page_write(
     }))
 }
 
-fn with(ledger: &Checkpoint, outcomes: &[Outcome]) -> Checkpoint {
+fn with(release: Release, ledger: &Checkpoint, outcomes: &[Outcome]) -> Checkpoint {
     let mut next = ledger.clone();
-    let mut known = ledger.known();
+    let mut known: BTreeSet<String> = ledger.known().into_iter().map(str::to_owned).collect();
     for outcome in outcomes {
-        if !known.insert(&outcome.key) {
+        let key = release.key(&outcome.key).to_owned();
+        if !known.insert(key.clone()) {
             continue;
         }
         match outcome.class {
-            Class::Rebuilt | Class::Gone => next.processed_objects.push(outcome.key.clone()),
-            Class::Skipped => next.skipped_objects.push(outcome.key.clone()),
-            Class::Failed => next.failed_objects.push(outcome.key.clone()),
+            Class::Rebuilt | Class::Gone => next.processed_objects.push(key),
+            Class::Skipped => next.skipped_objects.push(key),
+            Class::Failed => next.failed_objects.push(key),
         }
         if ledger.has_counters {
             next.successful_objects += u64::from(outcome.class <= Class::Gone);
