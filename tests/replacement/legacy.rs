@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use firedrill::protocol::replacement::checkpoint::Checkpoint;
 use firedrill::protocol::replacement::flat;
 use firedrill::protocol::replacement::ids::SetId;
 use firedrill::protocol::replacement::import;
@@ -108,7 +109,8 @@ fn each_release_calls_the_null_version_by_its_own_name() {
                 break;
             }
         }
-        let ledger = world.durable.files.checkpoint(first()).unwrap().unwrap().value;
+        let bytes = world.durable.files.record(Record::Checkpoint, first()).unwrap();
+        let ledger = Checkpoint::parse(bytes).unwrap();
         assert_eq!(ledger.processed_objects, [called], "{release:?}");
     }
 }

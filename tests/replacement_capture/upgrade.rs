@@ -168,9 +168,13 @@ fn approve(
 ) -> Result<Approval, Failed> {
     let successor: GenerationId = SUCCESSOR.parse().unwrap();
     let generations = case.expected["generations"].as_array().unwrap().iter();
+    let mut sources: Vec<_> =
+        generations.map(|it| it["task_id"].as_str().unwrap().to_owned()).collect();
+    // The constructed approvals name them in order.
+    sources.sort_unstable();
     let request = Request {
         anchor: Some(anchor.to_string_lossy().into_owned()),
-        sources: generations.map(|it| it["task_id"].as_str().unwrap().to_owned()).collect(),
+        sources,
         targets: targets
             .iter()
             .map(|target| format!("{target}={}", roots[drive(target)].display()))
