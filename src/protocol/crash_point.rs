@@ -119,6 +119,9 @@ crash_points! {
         SourceRetired,
         ReceiptWritten,
         ApprovalConsumed,
+        ImportRebound,
+        FlatMoved,
+        FlatRemoved,
         LegacyAbandoned,
     ]
 }

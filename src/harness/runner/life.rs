@@ -159,6 +159,7 @@ impl Life<'_> {
                     made.await.map_err(stuck)?;
                 }
                 Step::Operator(step) => self.operate(step).await?,
+                Step::FlattenRecords(on) => self.flatten(on.node).await?,
                 Step::Settle(settle) => self.settle(settle).await?,
                 Step::Check(_) => {}
             }

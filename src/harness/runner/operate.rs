@@ -60,6 +60,55 @@ impl Life<'_> {
     }
 }
 
+impl Life<'_> {
+    /// Puts the intents and proofs of a node's drives where older releases kept them, once it is down.
+    pub(super) async fn flatten(&self, node: usize) -> Result<(), Trouble> {
+        self.waiting.on_ourselves("armed faults to strike");
+        self.background.drained().await?;
+        self.waiting.on_the_cluster(format!("node {node} to end"));
+        self.testbed.stop(node).await?;
+        let mut drives = self.testbed.drives();
+        drives.retain(|drive| drive.node == node && drive.mounted);
+        let moved = task::spawn_blocking(move || flattened(node, &drives)).await?;
+        self.recorder.record(Event::Noted(Note::Operator(moved)));
+        Ok(())
+    }
+}
+
+/// Moves the records, and tells of it as of a tool.
+fn flattened(node: usize, drives: &[DrivePlace]) -> OperatorNote {
+    let mut note = OperatorNote {
+        command: format!("records of node {node} are put where older releases kept them"),
+        ..OperatorNote::default()
+    };
+    for drive in drives {
+        let before = held(&drive.root);
+        for path in before.keys() {
+            let flat = match names::parse(path) {
+                Name::Record(Record::Intent, id) => names::path(Record::FlatIntent, id),
+                Name::Record(Record::Proof, id) => names::path(Record::FlatProof, id),
+                _ => continue,
+            };
+            let moved = fs::rename(drive.root.join(path), drive.root.join(&flat));
+            if let Err(error) = moved.and_then(|()| flush(&drive.root)) {
+                note.missing = Some(format!("{path} cannot be moved: {error}"));
+                return note;
+            }
+        }
+        note.files.extend(changes(&drive.name, &before, &held(&drive.root)));
+    }
+    if note.files.is_empty() {
+        note.missing = Some("there is no record".to_owned());
+    }
+    note
+}
+
+/// Flushes the names of the records.
+fn flush(root: &Path) -> std::io::Result<()> {
+    fs::File::open(root.join(names::FOLDER))?.sync_all()?;
+    fs::File::open(root.join(names::LEDGERS))?.sync_all()
+}
+
 /// What a drive holds of replacements: paths relative to its root, and the bytes there.
 type Held = BTreeMap<String, Vec<u8>>;
 
@@ -336,6 +385,33 @@ fn orphans(drives: &[DrivePlace]) -> Result<String, OperatorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_go_where_older_releases_kept_them_and_nothing_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = GenerationId(Seed(1).uuid("generation"));
+        let kinds = [Record::Intent, Record::Seal, Record::Proof, Record::Checkpoint];
+        fs::create_dir_all(folder.path().join(names::FOLDER)).unwrap();
+        let place = DrivePlace {
+            name: "0/0".to_owned(),
+            node: 0,
+            slot: 0,
+            root: folder.path().to_owned(),
+            mounted: true,
+        };
+        let nothing = flattened(0, std::slice::from_ref(&place));
+        assert!(nothing.missing.is_some(), "nothing was there to be moved");
+        for record in kinds {
+            fs::write(folder.path().join(names::path(record, id)), format!("{record:?}")).unwrap();
+        }
+        let note = flattened(0, &[place]);
+        assert_eq!((note.files.len(), note.missing), (4, None));
+        let kept = |record| fs::read_to_string(folder.path().join(names::path(record, id))).ok();
+        assert_eq!(kept(Record::FlatIntent).as_deref(), Some("Intent"));
+        assert_eq!(kept(Record::FlatProof).as_deref(), Some("Proof"));
+        assert_eq!((kept(Record::Intent), kept(Record::Proof)), (None, None));
+        assert!(kept(Record::Seal).is_some() && kept(Record::Checkpoint).is_some());
+    }
 
     #[test]
     fn what_a_tool_leaves_is_told_file_by_file() {

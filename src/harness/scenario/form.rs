@@ -246,6 +246,8 @@ pub enum Step {
     RecreateBucket(OnBucket),
     /// An operator uses a tool on the drives of a node.
     Operator(OperatorStep),
+    /// Records on the drives of a node that is stopped are put where older releases kept them.
+    FlattenRecords(OnNode),
     /// Everything is healed, started and given time to become whole.
     Settle(Settle),
     /// Final reads, census, verdict: the last step.
@@ -263,6 +265,7 @@ impl Step {
             Self::Stop(_) => "stop",
             Self::RecreateBucket(_) => "recreate_bucket",
             Self::Operator(_) => "operator",
+            Self::FlattenRecords(_) => "flatten_records",
             Self::Settle(_) => "settle",
             Self::Check(_) => "check",
         }

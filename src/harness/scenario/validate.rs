@@ -218,7 +218,7 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
             Step::Start(on) => {
                 node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
             }
-            Step::Stop(on) => {
+            Step::Stop(on) | Step::FlattenRecords(on) => {
                 node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
             }
             Step::RecreateBucket(on) => {
