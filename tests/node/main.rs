@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod imports;
 mod process;
 mod release;
 mod requests;

@@ -13,6 +13,7 @@ use crate::protocol::replacement::discover::Alarm;
 use crate::protocol::replacement::discover::Decision;
 use crate::protocol::replacement::discover::Drive;
 use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::refusal::Effect;
 use crate::protocol::replacement::refusal::Refusal;
 use crate::protocol::replacement::step::Step;
 
@@ -102,7 +103,11 @@ impl Board {
         let mut state = self.state();
         state.refusals += 1;
         let words = format!("refused ({}): {refusal}; {}", refusal.number(), refusal.remedy());
-        tell(set, state.sets.entry(set).or_default(), words);
+        let told = state.sets.entry(set).or_default();
+        if refusal.effect() == Effect::Block {
+            told.blocked = Some(words.clone());
+        }
+        tell(set, told, words);
     }
 
     /// A durable step was taken.
