@@ -27,10 +27,17 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[expect(dead_code, reason = "other tests ask more of a node")]
+#[path = "node/client.rs"]
+mod client;
+#[expect(dead_code, reason = "other tests ask more of a node")]
+#[path = "node/process.rs"]
+mod process;
 mod replacement_capture;
 
 use replacement_capture::legacy;
 use replacement_capture::next;
+use replacement_capture::upgrade;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -48,6 +55,10 @@ fn main() -> ExitCode {
             trials.push(Trial::test(format!("next::{case}"), move || next::is_named(&at)));
         } else if !case.starts_with("00") {
             trials.push(Trial::test(format!("legacy::{case}"), move || legacy::is_settled(&at)));
+        }
+        if set == "replacement" && upgrade::CASES.contains(&&*case) {
+            let name = format!("upgrade::{case}");
+            trials.push(Trial::test(name, move || upgrade::is_finished(&folder)));
         }
     }
     if golden.is_err() {

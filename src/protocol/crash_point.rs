@@ -113,6 +113,16 @@ crash_points! {
         MarkerMoved,
         MarkersOwned,
         HandoffCommitted,
+        SourceArchived,
+        ImportPublished,
+        ImportSealed,
+        SourceRetired,
+        ReceiptWritten,
+        ApprovalConsumed,
+        ImportRebound,
+        FlatMoved,
+        FlatRemoved,
+        LegacyAbandoned,
     ]
 }
 

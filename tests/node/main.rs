@@ -2,7 +2,9 @@
 
 mod client;
 mod cluster;
+mod imports;
 mod own_golden;
 mod process;
+mod release;
 mod requests;
 mod service;

@@ -6,6 +6,7 @@ mod crash_table;
 mod discovery;
 mod examples;
 mod import;
+mod legacy;
 mod refusals;
 mod strict;
 mod world;

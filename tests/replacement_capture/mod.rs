@@ -14,6 +14,7 @@ use crate::Case;
 
 pub mod legacy;
 pub mod next;
+pub mod upgrade;
 
 /// The host part of every endpoint of the captures; the rest is the drive's root.
 const HOST: &str = "http://127.0.0.1:9402";

@@ -63,12 +63,19 @@ built_in! {
     ]
     "replacement": [
         "a-new-drive-in-mid-page",
+        "downgrade-in-mid-recovery",
         "interrupted-in-mid-page",
+        "mounts-changed-during-an-import",
+        "orphans-of-two-sets",
         "power-cut-at-every-step",
+        "power-cut-at-every-step-of-an-import",
+        "records-where-older-releases-kept-them",
         "second-restart-during-handoff",
         "the-record-on-another-node",
         "the-same-mounts-go-on",
         "two-drives-on-two-nodes",
+        "upgrade-with-orphans",
+        "what-the-procedure-refuses",
     ]
     "canary": [
         "acknowledges-before-its-quorum",

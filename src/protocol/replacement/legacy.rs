@@ -4,9 +4,14 @@
 //! downgrades; nothing of the current protocol leans on them. The order is theirs: *rebuilding* is saved before
 //! the markers, the cursor before the position, and a changed mount abandons a generation and begins another.
 
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
 use crate::protocol::replacement::checkpoint;
 use crate::protocol::replacement::checkpoint::Checkpoint;
 use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::ids::SetId;
 use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::intent::Layout;
 use crate::protocol::replacement::intent::Phase;
@@ -21,6 +26,7 @@ use crate::protocol::replacement::scan::Class;
 use crate::protocol::replacement::scan::Done;
 use crate::protocol::replacement::scan::Outcome;
 use crate::protocol::replacement::scan::Page;
+use crate::protocol::replacement::scan::Work;
 use crate::protocol::replacement::start;
 use crate::protocol::replacement::start::First;
 use crate::protocol::replacement::start::Request;
@@ -63,6 +69,14 @@ impl Release {
         match self {
             Self::Legacy5 => (5, false),
             Self::Legacy6 => (checkpoint::SCHEMA, true),
+        }
+    }
+
+    /// How its ledger calls the version that ours calls `key`: schema 5 has no name for the null version.
+    fn key(self, key: &str) -> &str {
+        match self {
+            Self::Legacy5 => key.strip_suffix(&*Uuid::nil().to_string()).unwrap_or(key),
+            Self::Legacy6 => key,
         }
     }
 
@@ -198,16 +212,103 @@ pub fn next_write(
 /// # Errors
 ///
 /// As reading the record.
-pub fn page(
-    release: Release,
-    files: &Files,
-    id: GenerationId,
-) -> Result<Option<(usize, String, Option<String>)>, Refusal> {
-    let bytes = files.record(Record::Intent, id).unwrap_or_default();
+pub fn work(release: Release, files: &Files, id: GenerationId) -> Result<Work, Refusal> {
+    let Some(bytes) = files.record(Record::Intent, id) else {
+        return Ok(Work::Nothing);
+    };
     let intent = release.read(id, bytes)?;
-    let index = ledger(release, files, id).map_or(0, |ledger| ledger.current_bucket_index);
-    let bucket = intent.buckets.get(index).cloned();
-    Ok(bucket.map(|bucket| (index, bucket, intent.resume_cursor)))
+    let Some(ledger) = ledger(release, files, id).filter(|_| intent.phase == Phase::Rebuilding)
+    else {
+        return Ok(Work::Nothing);
+    };
+    let bucket_index = ledger.current_bucket_index;
+    Ok(match intent.buckets.get(bucket_index) {
+        Some(bucket) => Work::Page {
+            bucket_index,
+            bucket: bucket.clone(),
+            cursor: intent.resume_cursor,
+            objects_before: ledger.current_object_index,
+        },
+        None => Work::Nothing,
+    })
+}
+
+/// One drive of a set, as an older release looks at it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Its endpoint.
+    pub endpoint: String,
+    /// Whether this node owns it.
+    pub is_local: bool,
+    /// Whether it waits to be rebuilt: it is not formatted, or was formatted for a rebuild that nobody has marked.
+    pub is_waiting: bool,
+    /// What its marker holds.
+    pub marker: Option<Vec<u8>>,
+    /// Its records.
+    pub files: Files,
+}
+
+/// What an older release does about a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing.
+    Nothing,
+    /// It goes on with a generation, or gives it up.
+    Resume {
+        /// The generation.
+        generation: GenerationId,
+        /// Its targets.
+        targets: Vec<String>,
+        /// The drive that holds its record.
+        anchor: String,
+    },
+    /// It begins a fresh one.
+    Begin {
+        /// Its targets, sorted.
+        targets: Vec<String>,
+        /// The drive that is to hold its record.
+        anchor: String,
+    },
+}
+
+/// What `release` does about `set`, of which only the drives that answer are given, in slot order.
+///
+/// A drive that is still marked by a generation which was given up gets another generation, whoever the marker names.
+///
+/// # Errors
+///
+/// [`Refusal::DowngradeRefused`], and what reading says: nothing is done in the set then.
+pub fn decide(release: Release, set: SetId, drives: &[Looked]) -> Result<Turn, Refusal> {
+    let is_local = |target: &String| drives.iter().any(|it| it.is_local && it.endpoint == *target);
+    let mut open = None;
+    for drive in drives {
+        for id in drive.files.generations() {
+            let bytes = drive.files.record(Record::Intent, id).unwrap_or_default();
+            let intent = release.read(id, bytes)?;
+            let is_over = matches!(intent.phase, Phase::Abandoned | Phase::None);
+            if !is_over && intent.set_disk_id.parse() == Ok(set) {
+                open = open.or(Some((drive, intent)));
+            }
+        }
+    }
+    if let Some((anchor, intent)) = open {
+        let is_ours = intent.targets.iter().all(is_local);
+        let (generation, anchor) = (intent.task_id, anchor.endpoint.clone());
+        let resume = Turn::Resume { generation, targets: intent.targets, anchor };
+        return Ok(if is_ours { resume } else { Turn::Nothing });
+    }
+    let is_left = |it: &&Looked| it.is_local && (it.is_waiting || it.marker.is_some());
+    let mut targets: Vec<_> = drives.iter().filter(is_left).map(|it| it.endpoint.clone()).collect();
+    targets.sort_unstable();
+    let is_fit = |it: &&Looked| !it.is_waiting && it.marker.is_none() && !it.files.is_blank;
+    let fit = || drives.iter().filter(is_fit);
+    let anchor = fit().find(|it| it.is_local).or(fit().next());
+    Ok(match anchor {
+        Some(anchor) if !targets.is_empty() => {
+            Turn::Begin { targets, anchor: anchor.endpoint.clone() }
+        }
+        _ => Turn::Nothing,
+    })
 }
 
 fn ledger(release: Release, files: &Files, id: GenerationId) -> Option<Checkpoint> {
@@ -266,7 +367,7 @@ fn pass(
     let index = ledger.current_bucket_index;
     if let Some(bucket) = intent.buckets.get(index) {
         if intent.completed_buckets.contains(bucket) {
-            let mut next = with(&ledger, &[]);
+            let mut next = with(release, &ledger, &[]);
             forget(&mut next);
             next.current_bucket_index = index + 1;
             next.current_object_index = 0;
@@ -274,7 +375,7 @@ fn pass(
         }
         return Ok(match done {
             Done::Outcomes(outcomes) => {
-                let next = with(&ledger, outcomes);
+                let next = with(release, &ledger, outcomes);
                 let is_new = next != ledger;
                 is_new.then(|| save_ledger(files, Step::OutcomesSaved, &next, now))
             }
@@ -311,7 +412,7 @@ fn page_write(
         let is_new = next != *ledger;
         return is_new.then(|| save_ledger(files, Step::PositionSaved, &next, now));
     }
-    let next = with(ledger, &page.outcomes);
+    let next = with(release, ledger, &page.outcomes);
     if next != *ledger {
         return Some(save_ledger(files, Step::OutcomesSaved, &next, now));
     }
@@ -331,17 +432,18 @@ fn page_write(
     }))
 }
 
-fn with(ledger: &Checkpoint, outcomes: &[Outcome]) -> Checkpoint {
+fn with(release: Release, ledger: &Checkpoint, outcomes: &[Outcome]) -> Checkpoint {
     let mut next = ledger.clone();
-    let mut known = ledger.known();
+    let mut known: BTreeSet<String> = ledger.known().into_iter().map(str::to_owned).collect();
     for outcome in outcomes {
-        if !known.insert(&outcome.key) {
+        let key = release.key(&outcome.key).to_owned();
+        if !known.insert(key.clone()) {
             continue;
         }
         match outcome.class {
-            Class::Rebuilt | Class::Gone => next.processed_objects.push(outcome.key.clone()),
-            Class::Skipped => next.skipped_objects.push(outcome.key.clone()),
-            Class::Failed => next.failed_objects.push(outcome.key.clone()),
+            Class::Rebuilt | Class::Gone => next.processed_objects.push(key),
+            Class::Skipped => next.skipped_objects.push(key),
+            Class::Failed => next.failed_objects.push(key),
         }
         if ledger.has_counters {
             next.successful_objects += u64::from(outcome.class <= Class::Gone);
