@@ -24,6 +24,7 @@
 //! | [`life`] | steps 4 to 7 |
 //! | [`background`] | armed faults, which strike while later steps go on |
 //! | [`settle`] | step 6 |
+//! | [`watch`] | looks at the records of replacements on the way |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
@@ -42,5 +43,6 @@ pub mod selection;
 pub mod settle;
 pub mod suite;
 pub mod waiting;
+pub mod watch;
 
 pub use suite::run;
