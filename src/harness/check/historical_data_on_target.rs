@@ -52,8 +52,7 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
                 let Some((detail, path)) = lacking(key, version, drive) else { continue };
                 let (kind, what) = kind(version);
                 let message = format!(
-                    "{id} claims drive {drive} to be complete, which lacks {what} {}: {detail}",
-                    version.version
+                    "{id} claims drive {drive} to be complete, which lacks {what}: {detail}"
                 );
                 let found = Found::fail(kind, message)
                     .about(&key.target)
@@ -109,10 +108,11 @@ fn lacking<'a>(
 }
 
 /// The name of the finding, and what is missing.
-fn kind(version: &VersionCensus) -> (&'static str, &'static str) {
-    match (version.delete_marker, version.version == VersionId::NULL) {
-        (true, _) => ("historical_marker_missing", "delete marker"),
-        (false, true) => ("historical_null_missing", "null version"),
-        (false, false) => ("historical_version_missing", "numbered version"),
+fn kind(version: &VersionCensus) -> (&'static str, String) {
+    let id = version.version;
+    match (version.delete_marker, id.is_null()) {
+        (true, _) => ("historical_marker_missing", format!("delete marker {id}")),
+        (false, true) => ("historical_null_missing", "the null version".to_owned()),
+        (false, false) => ("historical_version_missing", format!("version {id}")),
     }
 }

@@ -91,10 +91,8 @@ fn judge_one(
         let of_it = all.markers.iter().filter(|(_, other)| *other == owner).count();
         let is_lost = replaced.iter().any(|drive| intent.targets_drive(drive));
         if of_it < intent.targets.len() && !is_lost {
-            let message = format!(
-                "{id} rebuilds {} drives, and {of_it} are marked by it",
-                intent.targets.len()
-            );
+            let message =
+                format!("{id} rebuilds {:?}, of which {of_it} are marked by it", intent.targets);
             let found =
                 shown(Found::fail("rebuilds_unmarked", message)).shown_in(intent.evidence());
             examination.found(found);

@@ -94,8 +94,10 @@ fn went_on_alone(examination: &mut Examination, witnesses: &Witnesses<'_>, all: 
             is_change(&fault.what) && fault.what.drives.iter().any(|it| it == drive)
         };
         let Some(change) = injected(history).filter(of_drive).last() else { continue };
-        let of_change = history.sightings.iter();
-        for sighting in of_change.filter(|it| it.what.fault == Some(change.what.fault)) {
+        let mut judged = BTreeSet::new();
+        for sighting in
+            history.sightings.iter().filter(|it| it.what.fault == Some(change.what.fault))
+        {
             let seen = Generations::of_drives(&sighting.what.held);
             let rebuilding = seen.intents.iter().filter(|(_, intent)| {
                 intent.phase == "rebuilding"
@@ -103,6 +105,9 @@ fn went_on_alone(examination: &mut Examination, witnesses: &Witnesses<'_>, all: 
                     && sighting.what.at_rest.contains(&intent.drive)
             });
             for (id, _) in rebuilding {
+                if !judged.insert(id.clone()) {
+                    continue;
+                }
                 examination.examined();
                 let has_passed_on = all.edges.iter().any(|(predecessor, _)| predecessor == id);
                 if let Some(proof) = all.proofs.get(id).filter(|_| !has_passed_on) {

@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::harness::audit::census::DriveProblem;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::value::Digest;
 use crate::value::ObjectKey;
@@ -93,6 +94,22 @@ pub struct Sighting {
     pub at_rest: Vec<String>,
     /// What was there; a drive that held nothing is left out.
     pub held: Vec<ReplacementCensus>,
+    /// What a census, taken at that moment, found wrong with committed versions; `None` when none was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Vec<Lack>>,
+}
+
+/// One thing that is wrong with one version on one drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lack {
+    /// The key.
+    pub target: ObjectKey,
+    /// The version; `None` when it is about the key's metadata as such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<VersionId>,
+    /// What is wrong, and where.
+    pub problem: DriveProblem,
 }
 
 /// What the harness noticed about the run itself, so that it can be judged from the files alone.
