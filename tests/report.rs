@@ -6,6 +6,8 @@
 
 #[path = "report/conclusions.rs"]
 mod conclusions;
+#[path = "report/replacements.rs"]
+mod replacements;
 #[path = "report/story.rs"]
 mod story;
 

@@ -25,6 +25,7 @@
 //! | [`background`] | armed faults, which strike while later steps go on |
 //! | [`settle`] | step 6 |
 //! | [`operate`] | an operator's tool, used on stopped drives |
+//! | [`watch`] | looks at the records of replacements on the way |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
@@ -44,5 +45,6 @@ pub mod selection;
 pub mod settle;
 pub mod suite;
 pub mod waiting;
+pub mod watch;
 
 pub use suite::run;

@@ -9,6 +9,7 @@ use crate::protocol::control::Defect;
 use crate::protocol::rules::Rules;
 use crate::protocol::rules::SharedRules;
 use crate::protocol::rules::Sound;
+use crate::value::VersionId;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -78,14 +79,20 @@ impl Rules for Bent {
     fn discards_staging(&self) -> bool {
         !self.has(Defect::KeepsDiscardedStaging) && self.sound.discards_staging()
     }
+
+    fn brings(&self, version: VersionId) -> bool {
+        let passes_over = self.has(Defect::PassesOverNullVersions) && version.is_null();
+        !passes_over && self.sound.brings(version)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::replacement;
 
     /// What each rule answers, in one line.
-    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 8]) {
+    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 9]) {
         let flags = [
             rules.verifies_frames(),
             rules.heals_by_contents(),
@@ -95,6 +102,7 @@ mod tests {
             rules.heals_markers(),
             rules.walks_below_keys(),
             rules.discards_staging(),
+            rules.brings(VersionId::NULL),
         ];
         (rules.write_quorum(3), rules.moment_ns(7 * SECOND_NS, 9 * SECOND_NS, 0), flags)
     }
@@ -102,8 +110,10 @@ mod tests {
     #[test]
     fn every_defect_bends_exactly_one_rule() {
         let after_the_newest = 9 * SECOND_NS + 1;
-        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 8]));
-        for defect in Defect::ALL {
+        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 9]));
+        // Those of replacements bend no rule but the course of a generation.
+        let of_rules = Defect::ALL.iter().filter(|it| !replacement::bends_course(**it));
+        for defect in of_rules {
             let (quorum, moment_ns, flags) = answers(&*rules(&[*defect]));
             let bent = usize::from(quorum != 3)
                 + usize::from(moment_ns != after_the_newest)

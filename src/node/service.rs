@@ -40,6 +40,7 @@ use crate::node::peer::words::PeerDriveState;
 use crate::node::peer::words::PeerState;
 use crate::node::replacement;
 use crate::node::replacement::Board;
+use crate::node::replacement::SharedCourse;
 use crate::node::seams::DriveClient;
 use crate::node::store::Store;
 use crate::node::store::api::StoreParts;
@@ -82,6 +83,8 @@ pub struct Node {
     pub locks: LocalLocks,
     /// What is told of replacements.
     pub replacements: Board,
+    /// What replacements ask the protocol by.
+    pub course: SharedCourse,
     rules: SharedRules,
     defects: Vec<Defect>,
     started: Instant,
@@ -168,6 +171,7 @@ impl Node {
             reference,
             locks,
             replacements: Board::default(),
+            course: replacement::course(&orders.defects),
             defects: orders.defects,
             started: Instant::now(),
             passing,

@@ -109,6 +109,16 @@ pub enum Defect {
     WalksPastKeysBelowKeys,
     /// A drive reports staged contents as thrown away and keeps them.
     KeepsDiscardedStaging,
+    /// A successor takes its predecessor's markers for its own, and rebuilds.
+    RebuildsBeforeMarkersMoved,
+    /// A completion proof is issued without looking at the target's own shards.
+    ProvesWithoutChecking,
+    /// Cleanup takes the records of predecessors that the proof refers to.
+    DeletesReferencedAuthority,
+    /// A generation goes on at its cursor although the target's mount has changed.
+    ResumesOnChangedMount,
+    /// A rebuild passes over null versions, and takes its target for whole.
+    PassesOverNullVersions,
 }
 
 impl Defect {
@@ -124,5 +134,10 @@ impl Defect {
         Self::StampsWholeSeconds,
         Self::WalksPastKeysBelowKeys,
         Self::KeepsDiscardedStaging,
+        Self::RebuildsBeforeMarkersMoved,
+        Self::ProvesWithoutChecking,
+        Self::DeletesReferencedAuthority,
+        Self::ResumesOnChangedMount,
+        Self::PassesOverNullVersions,
     ];
 }

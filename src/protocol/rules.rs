@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::value::VersionId;
+
 /// The rules that a planted defect may bend. Production uses [`Sound`].
 pub trait Rules: Send + Sync {
     /// Drives that must have a write before it is acknowledged, given what the format asks for.
@@ -46,6 +48,10 @@ pub trait Rules: Send + Sync {
     }
     /// Whether staged contents are gone when they were thrown away.
     fn discards_staging(&self) -> bool {
+        true
+    }
+    /// Whether a version is brought to a drive that lacks it, and looked for there.
+    fn brings(&self, _version: VersionId) -> bool {
         true
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Verified, by the records on the drives: no generation has two successors and none two predecessors, by any
 //! record that tells; a committed handoff's successor is there, or the proof that it is over, and so is whoever an
-//! older release's generation was imported into; no two generations claim one target at once; a drive that was replaced was handed over no more often than the history changed it.
+//! older release's generation was imported into; no two generations claim one target at once; a drive that was
+//! replaced was handed over no more often than the history changed it; who was seen rebuilding a drive as that came
+//! under other mounts, or was replaced, was not the one to prove it whole.
 //!
 //! Not verified: generations of which neither a record nor a proof nor a link is left.
 
@@ -15,6 +17,9 @@ use super::findings::Examination;
 use super::findings::Found;
 use super::generations::Generations;
 use super::generations::replaced;
+use super::sightings::injected;
+use crate::harness::workload::history::FaultEvent;
+use crate::harness::workload::record::At;
 
 /// Its name.
 pub const NAME: &str = "one_successor";
@@ -55,6 +60,7 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
                 .found(Found::fail("handoff_without_cause", message).shown_in("census.json"));
         }
     }
+    went_on_alone(&mut examination, witnesses, &all);
     let mut claims = BTreeMap::<&String, Vec<&String>>::new();
     for (id, intent) in &all.intents {
         if let Some((successor, phase)) = &intent.handoff
@@ -83,4 +89,45 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         examination.found(Found::fail("claimed_twice", message).shown_in("census.json"));
     }
     examination.finish()
+}
+
+/// Generations that were rebuilding a drive when it changed for the last time, and proved it whole all the same.
+fn went_on_alone(examination: &mut Examination, witnesses: &Witnesses<'_>, all: &Generations) {
+    let history = witnesses.history;
+    let is_change = |fault: &FaultEvent| {
+        matches!(fault.name.as_str(), "vm_restart" | "replace_drive") && !fault.drives.is_empty()
+    };
+    for drive in replaced(history).into_keys() {
+        let of_drive = |fault: &&At<FaultEvent>| {
+            is_change(&fault.what) && fault.what.drives.iter().any(|it| it == drive)
+        };
+        let Some(change) = injected(history).filter(of_drive).last() else { continue };
+        let mut judged = BTreeSet::new();
+        for sighting in
+            history.sightings.iter().filter(|it| it.what.fault == Some(change.what.fault))
+        {
+            let seen = Generations::of_drives(&sighting.what.held);
+            let rebuilding = seen.intents.iter().filter(|(_, intent)| {
+                intent.phase == "rebuilding"
+                    && intent.targets_drive(drive)
+                    && sighting.what.at_rest.contains(&intent.drive)
+            });
+            for (id, _) in rebuilding {
+                if !judged.insert(id.clone()) {
+                    continue;
+                }
+                examination.examined();
+                let has_passed_on = all.edges.iter().any(|(predecessor, _)| predecessor == id);
+                if let Some(proof) = all.proofs.get(id).filter(|_| !has_passed_on) {
+                    let message = format!(
+                        "{id} was rebuilding drive {drive} when that changed, and went on without a successor"
+                    );
+                    let found = Found::fail("went_on_after_change", message)
+                        .shown_in(format!("history.jsonl:{}", sighting.seq + 1))
+                        .shown_in(proof.evidence());
+                    examination.found(found);
+                }
+            }
+        }
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Verified, by the census: for each target of a proof that no later generation has taken up, each committed
 //! version of its set that is not younger than the proof, internal objects included, has its metadata and its shard
-//! on that very drive, every frame of it. That successful reads do not show. Each drive that the history replaced
+//! on that very drive, every frame of it. That successful reads do not show. Where a look at the drives was taken right after the proof was
+//! written, each version on the target that nobody has written since before the replacement. Each drive that the history replaced
 //! is a target of some proof.
 //!
 //! Not verified: versions that were removed since; damage that came after the proof is counted against it, so that
@@ -16,6 +17,11 @@ use super::generations::Generations;
 use super::generations::is_drive;
 use super::generations::replaced;
 use super::model::drives;
+use super::sightings::injected;
+use crate::harness::workload::history::Lack;
+use crate::harness::workload::history::Sighting;
+use crate::harness::workload::record::At;
+use crate::harness::workload::record::History;
 
 /// Its name.
 pub const NAME: &str = "proof_is_true";
@@ -26,6 +32,11 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     let Some(census) = examination.census(witnesses) else { return examination.finish() };
     let all = Generations::of(census);
     all.tell_unreadable(&mut examination, Found::undecided);
+    for sighting in &witnesses.history.sightings {
+        if let Some(found) = &sighting.what.found {
+            at_the_time(&mut examination, witnesses.history, sighting, found);
+        }
+    }
     for drive in replaced(witnesses.history).into_keys() {
         examination.examined();
         if !all.proofs.values().any(|proof| proof.targets_drive(drive)) {
@@ -74,4 +85,46 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         }
     }
     examination.finish()
+}
+
+/// What the drives lacked when the proofs that were there spoke of them.
+fn at_the_time(
+    examination: &mut Examination,
+    history: &History,
+    sighting: &At<Sighting>,
+    found: &[Lack],
+) {
+    let seen = Generations::of_drives(&sighting.what.held);
+    let new = seen.proofs.iter().filter(|(id, _)| {
+        // One whose record is still about to say so has just been written.
+        seen.intents.get(*id).is_some_and(|intent| intent.phase == "rebuilding")
+    });
+    for (id, proof) in new {
+        for drive in sighting.what.drives.iter().filter(|drive| proof.targets_drive(drive)) {
+            examination.examined();
+            let struck = injected(history).filter(|it| {
+                let of_drive = it.what.drives.iter().any(|it| it == drive);
+                it.seq < sighting.seq && it.what.name == "replace_drive" && of_drive
+            });
+            let Some(replaced) = struck.map(|it| it.seq).max() else { continue };
+            for lack in found.iter().filter(|lack| lack.problem.drive == *drive) {
+                let ops = history.keys.get(&lack.target).into_iter().flatten();
+                let mut writes = ops.map(|at| &history.ops[*at]).filter(|op| op.is_write());
+                // What was under way meanwhile may be anywhere.
+                if writes.any(|op| op.invoked < sighting.seq && op.ended > replaced) {
+                    continue;
+                }
+                let version = lack.version.map_or("no version".to_owned(), |it| it.to_string());
+                let message = format!(
+                    "{id} proved drive {drive} whole while it lacked version {version}: {}",
+                    lack.problem.detail
+                );
+                let found = Found::fail("proof_not_true", message)
+                    .about(&lack.target)
+                    .shown_in(format!("history.jsonl:{}", sighting.seq + 1))
+                    .shown_in(format!("drive {drive}: {}", lack.problem.path));
+                examination.found(found);
+            }
+        }
+    }
 }

@@ -22,6 +22,8 @@ use crate::harness::testbed::TestbedError;
 use crate::harness::workload::history::Event;
 use crate::harness::workload::history::FaultEvent;
 use crate::harness::workload::history::FaultPhase;
+use crate::harness::workload::history::Sighting;
+use crate::protocol::crash_point::CrashPoint;
 
 pub use progress::Progress;
 
@@ -42,6 +44,7 @@ mod read_only;
 mod replace_drive;
 mod return_drive;
 mod rot_files;
+mod sight;
 mod swap_shards;
 mod trap;
 mod trigger;
@@ -130,6 +133,7 @@ struct Held {
     node: usize,
     arm: u64,
     pid: i32,
+    point: CrashPoint,
     words: String,
 }
 
@@ -277,6 +281,15 @@ impl Injector {
         }
     }
 
+    /// What the drives hold now of the replacement protocol; waits until no fault is between its trigger and its end.
+    ///
+    /// # Errors
+    /// The harness itself failed; a drive that cannot be read is left out.
+    pub async fn sight(&self) -> Result<Sighting, TestbedError> {
+        let _striking = self.striking.lock().await;
+        sight::look(&self.testbed, "on the way".to_owned(), None).await
+    }
+
     /// Waits until no fault is between its trigger and its end.
     pub async fn at_rest(&self) {
         drop(self.striking.lock().await);
@@ -301,6 +314,9 @@ impl Injector {
             seed: self.seed ^ armed.id.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         };
         let ended_then = self.progress.ended();
+        if let Some(held) = &held {
+            scene.sight(&format!("at {}", held.point)).await?;
+        }
         let injected = inject(&armed.fault, &scene).await;
         if let Some(held) = held {
             trigger::let_go(&self.testbed, &held).await;

@@ -71,7 +71,7 @@ async fn wait_at(
         let pid_of = |node| testbed.process(node).map(|process| process.pid());
         let held = reached.and_then(|(node, arm, place)| {
             let words = describe(node, point, &place);
-            pid_of(node).map(|pid| Held { node, arm, pid, words })
+            pid_of(node).map(|pid| Held { node, arm, pid, point, words })
         });
         for arming in &armings {
             if held.as_ref().is_none_or(|held| (held.node, held.arm) != (arming.node, arming.arm)) {

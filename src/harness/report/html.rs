@@ -21,6 +21,10 @@ use super::compare::Comparison;
 use super::error::ReportError;
 use super::escape::spans;
 use super::escape::visible;
+use super::graph;
+use super::graph::Graph;
+use super::lineage;
+use super::lineage::Generation;
 use super::suite;
 use super::suite::CaseSummary;
 use super::suite::SuiteReport;
@@ -102,6 +106,8 @@ struct CasePage<'a> {
     objective_met: bool,
     all: Outcomes,
     timeline: Option<Timeline>,
+    lineage: Option<Graph>,
+    generations: Vec<Generation>,
     nodes: Vec<NodeCell>,
     problems: Vec<ProblemRow<'a>>,
     more_problems: usize,
@@ -157,6 +163,8 @@ pub(super) fn case(
     let word = suite::word(report.class, met, &report.about.family);
     let (findings, more_findings) = findings(report, history);
     let (problems, more_problems) = problems(census);
+    let generations =
+        history.map_or_else(Vec::new, |history| lineage::generations(history, census));
     let page = CasePage {
         report,
         word,
@@ -169,7 +177,9 @@ pub(super) fn case(
         recovery_us: report.recovery.time_us(),
         objective_met: report.objective.as_ref().is_some_and(Objective::is_met),
         all: report.operations.all(),
-        timeline: history.map(|history| timeline::draw(report, history)),
+        timeline: history.map(|history| timeline::draw(report, history, &generations)),
+        lineage: graph::draw(&generations),
+        generations,
         nodes: cluster(report, census),
         problems,
         more_problems,
@@ -244,6 +254,7 @@ fn render(page: &'static str, values: Value) -> Result<String, ReportError> {
         ("seal.html", include_str!("page/seal.html")),
         ("case.html", include_str!("page/case.html")),
         ("timeline.html", include_str!("page/timeline.html")),
+        ("lineage.html", include_str!("page/lineage.html")),
         ("suite.html", include_str!("page/suite.html")),
     ] {
         templates.add_template(name, text).map_err(error)?;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::case::Recovery;
 use super::case::RecoveryPhase;
+use super::lineage;
 use crate::harness::check::Judgement;
 use crate::harness::check::Verdict;
 use crate::harness::workload::history::FaultPhase;
@@ -39,7 +40,7 @@ pub(super) fn recovery(history: Option<&History>, judgements: &[Judgement]) -> R
                 "from a fault to the first process seen dead or request not acknowledged",
             ),
             phase("restart", &spans.restart, "from the start of a process to its readiness"),
-            phase("hand off", &[], "no drive replacement was handed over in this run"),
+            handed_over(history, &spans),
             phase(
                 "rebuild",
                 &spans.rebuild,
@@ -48,6 +49,26 @@ pub(super) fn recovery(history: Option<&History>, judgements: &[Judgement]) -> R
             phase("verify", &spans.verify, "the final reads of every version from every node"),
         ],
         acknowledged_writes_lost: lost(judgements),
+    }
+}
+
+/// The time in which drives were handed over and nothing else of the way back was under way.
+fn handed_over(history: Option<&History>, spans: &Spans) -> RecoveryPhase {
+    let handed = history.map(|history| lineage::handoffs(&lineage::generations(history, None)));
+    let handed = handed.unwrap_or_default();
+    let others = [&spans.detect, &spans.restart, &spans.rebuild, &spans.verify];
+    let others: Vec<Span> = others.into_iter().flatten().copied().collect();
+    let all: Vec<Span> = others.iter().chain(&handed).copied().collect();
+    let measured = match handed.is_empty() {
+        true => "no drive replacement was handed over in this run",
+        false => {
+            "from a named successor to its rebuild, as seen, where no other phase was under way"
+        }
+    };
+    RecoveryPhase {
+        name: "hand off".to_owned(),
+        took_us: (!handed.is_empty()).then(|| covered(&all) - covered(&others)),
+        measured: measured.to_owned(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The timeline of a run as numbers that a template draws: phases, faults, client lanes, node lifelines.
+//! The timeline of a run as numbers that a template draws: phases, faults, client lanes, node lifelines,
+//! replacements.
 //!
 //! Pure. What lies closer together than a reader can see becomes one mark, so that a drawing's size
 //! depends on its width and its lanes, not on how many operations there were.
@@ -11,6 +12,8 @@ use serde::Serialize;
 
 use super::assemble::end_us;
 use super::case::CaseReport;
+use super::graph;
+use super::lineage::Generation;
 use super::words;
 use super::words::OpRow;
 use crate::harness::workload::history::NodeState;
@@ -37,6 +40,8 @@ const MARK_MIN: f64 = 1.2;
 const OWN_MARKS_MAX: usize = 400;
 /// Cited operations that are pointed at.
 const PINS_MAX: usize = 12;
+/// Replacements that have a row.
+const GENERATIONS_MAX: usize = 16;
 /// Width of a letter of a label, about.
 const LETTER: f64 = 6.1;
 
@@ -54,6 +59,8 @@ pub(super) struct Timeline {
     pub faults: Vec<Block>,
     pub clients: Vec<Lane>,
     pub nodes: Vec<Life>,
+    /// Replacements, a row each.
+    pub generations: Vec<Life>,
     pub pins: Vec<Pin>,
     pub ticks: Vec<Tick>,
     pub labels: Vec<Label>,
@@ -90,12 +97,12 @@ pub(super) struct Mark {
     pub title: String,
 }
 
-/// The life of a node.
+/// The life of a node, or of a generation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Life {
     pub y: f64,
     pub stretches: Vec<Stretch>,
-    /// Where its process ended.
+    /// Where a node's process ended, or a generation's proof was first seen.
     pub deaths: Vec<Death>,
 }
 
@@ -108,7 +115,7 @@ pub(super) struct Stretch {
     pub title: String,
 }
 
-/// The end of a process.
+/// The end of a process, or a proof.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Death {
     pub x: f64,
@@ -160,7 +167,7 @@ impl Scale {
 }
 
 /// Draws `history` of the case that `report` is about.
-pub(super) fn draw(report: &CaseReport, history: &History) -> Timeline {
+pub(super) fn draw(report: &CaseReport, history: &History, generations: &[Generation]) -> Timeline {
     let scale = Scale { end_us: end_us(history).max(1) };
     let mut labels = Vec::new();
     let mut y = 0.0;
@@ -195,6 +202,18 @@ pub(super) fn draw(report: &CaseReport, history: &History) -> Timeline {
         nodes.push(life);
         y += LANE;
     }
+    let mut rebuilds = Vec::new();
+    let told = generations.iter().filter(|generation| !generation.stretches.is_empty());
+    for generation in told.take(GENERATIONS_MAX) {
+        if rebuilds.is_empty() {
+            y += GAP;
+            labels.push(Label { y: y + 11.0, text: "replacements".to_owned(), class: "group" });
+            y += LANE;
+        }
+        labels.push(Label { y: y + 13.0, text: graph::short(&generation.id), class: "row" });
+        rebuilds.push(rebuild(generation, &scale, y));
+        y += LANE;
+    }
     y += GAP / 2.0;
     let shade_height = y - shade_top;
 
@@ -208,11 +227,37 @@ pub(super) fn draw(report: &CaseReport, history: &History) -> Timeline {
         faults,
         clients,
         nodes,
+        generations: rebuilds,
         pins: pins(report, history, &scale, &lane_of),
         ticks: ticks(&scale),
         labels,
         is_merged,
     }
+}
+
+/// The phases of a generation, and the look that first showed its proof.
+fn rebuild(generation: &Generation, scale: &Scale, y: f64) -> Life {
+    let name = graph::short(&generation.id);
+    let stretches = generation.stretches.iter().map(|phase| {
+        let (x, width) = scale.stretch(phase.from_us, phase.to_us, 2.0);
+        let took = words::duration(phase.to_us.saturating_sub(phase.from_us));
+        let from = words::moment(phase.from_us);
+        let title = format!("{name}: {} for {took}, from {from}, as seen", phase.name);
+        let class = match phase.name {
+            "detect" => "detect",
+            "hand off" => "handoff",
+            "rebuild" => "rebuild",
+            "verify" => "verify",
+            _ => "cleanup",
+        };
+        Stretch { x, width, class, title }
+    });
+    let stretches = stretches.collect();
+    let proof = generation.proof.as_ref().map(|proof| {
+        let title = format!("{name}: its proof was seen at {}", words::moment(proof.seen.at_us));
+        Death { x: scale.x(proof.seen.at_us), title }
+    });
+    Life { y, stretches, deaths: proof.into_iter().collect() }
 }
 
 fn round(value: f64) -> f64 {

@@ -12,6 +12,7 @@ use tokio::time;
 use super::life::Life;
 use super::life::Trouble;
 use crate::harness::audit::census::Census;
+use crate::harness::audit::census::ReplacementCensus;
 use crate::harness::audit::census::VersionClass;
 use crate::harness::scenario::form::Counter;
 use crate::harness::scenario::form::Settle;
@@ -84,7 +85,7 @@ impl Life<'_> {
     /// Takes a census of the living drives and holds it against the one before.
     async fn look_again(&self, looks: &mut Vec<Look>, left: &str) -> Result<bool, Trouble> {
         let census = self.look().await?;
-        let look = Look::of(&census);
+        let look = Look { left: left.to_owned(), ..Look::of(&census) };
         let progressed = looks.last().is_none_or(|before| look.is_better_than(before));
         let evidence = format!("{} ({left})", look.words());
         self.recorder.record(Event::Settle(SettleEvent::Looked { progressed, evidence }));
@@ -206,13 +207,16 @@ impl Healing {
     }
 }
 
-/// What a census of living drives shows of their redundancy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a census of living drives shows of their redundancy, and what the nodes say is left to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Look {
     versions: u64,
     damaged: u64,
     good_shards: u64,
     blank_drives: u64,
+    /// The records of replacements.
+    records: Vec<ReplacementCensus>,
+    left: String,
 }
 
 impl Look {
@@ -225,11 +229,17 @@ impl Look {
                 .map(|version| (version.good_shards + version.metadata_copies) as u64)
                 .sum(),
             blank_drives: census.drives.iter().filter(|drive| drive.place.is_none()).count() as u64,
+            records: census.replacement.clone(),
+            left: String::new(),
         }
     }
 
+    /// Where all data is whole, what is left is to read it: whoever does so says other things than before.
     fn is_better_than(&self, before: &Self) -> bool {
-        self.damaged < before.damaged
+        let is_whole = self.damaged == 0 && self.blank_drives == 0;
+        self.records != before.records
+            || is_whole && self.left != before.left
+            || self.damaged < before.damaged
             || self.good_shards > before.good_shards
             || self.blank_drives < before.blank_drives
     }
@@ -246,4 +256,22 @@ impl Look {
 fn damaged(census: &Census) -> u64 {
     let versions = census.keys.iter().flat_map(|key| &key.versions);
     versions.filter(|version| version.class != VersionClass::Full).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_still_reads_whole_data_or_moves_records_makes_progress_and_whoever_waits_does_not() {
+        let left = |words: &str| words.to_owned();
+        let reading = Look { left: left("a heal has examined 18 versions"), ..Look::default() };
+        let further = Look { left: left("a heal has examined 40 versions"), ..Look::default() };
+        assert!(further.is_better_than(&reading));
+        assert!(!further.is_better_than(&further), "who says the same has stopped");
+        let hurt = Look { damaged: 1, ..further.clone() };
+        assert!(!hurt.is_better_than(&Look { damaged: 1, ..reading }), "words mend nothing");
+        let records = vec![ReplacementCensus::default()];
+        assert!(Look { records, ..hurt.clone() }.is_better_than(&hurt));
+    }
 }

@@ -79,11 +79,16 @@ built_in! {
     ]
     "canary": [
         "acknowledges-before-its-quorum",
+        "deletes-referenced-authority",
         "heals-without-checking",
         "keeps-discarded-staging",
         "keeps-two-null-versions",
+        "passes-over-null-versions",
+        "proves-without-checking",
         "purges-partial-markers",
+        "rebuilds-before-markers-moved",
         "refuses-the-unknown",
+        "resumes-on-changed-mount",
         "returns-shards-unchecked",
         "skips-the-directory-sync",
         "stamps-whole-seconds",

@@ -7,6 +7,8 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::harness::audit::census::DriveProblem;
+use crate::harness::audit::census::ReplacementCensus;
 use crate::protocol::config::Release;
 use crate::value::Digest;
 use crate::value::ObjectKey;
@@ -70,6 +72,45 @@ pub enum Event {
     },
     /// The harness noticed something about the run itself.
     Noted(Note),
+    /// The harness looked at the records of replacements on the drives.
+    Sighted(Sighting),
+}
+
+/// What the drives held of the replacement protocol at one moment of the run.
+///
+/// Records are replaced whole, so that each one that is seen was there. Only what lies on a drive `at_rest` is
+/// durable for certain, and belongs together: nobody was in the middle of a write to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sighting {
+    /// When, in words.
+    pub when: String,
+    /// The injection that it was taken for, just before or just after the strike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<u64>,
+    /// The drives that were looked at, as `node/slot`.
+    pub drives: Vec<String>,
+    /// Those among them that no node was writing records to: their node did not run, or was held at a step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_rest: Vec<String>,
+    /// What was there; a drive that held nothing is left out.
+    pub held: Vec<ReplacementCensus>,
+    /// What a census, taken at that moment, found wrong with committed versions; `None` when none was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Vec<Lack>>,
+}
+
+/// One thing that is wrong with one version on one drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lack {
+    /// The key.
+    pub target: ObjectKey,
+    /// The version; `None` when it is about the key's metadata as such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<VersionId>,
+    /// What is wrong, and where.
+    pub problem: DriveProblem,
 }
 
 /// What the harness noticed about the run itself, so that it can be judged from the files alone.

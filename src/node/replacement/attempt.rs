@@ -190,6 +190,7 @@ impl Attempt {
             Aim::Legacy { release, begins } => return self.go_back(memory, release, begins).await,
         }
         let mut done = Done::Nothing;
+        let course = &self.node.course;
         loop {
             let seen = self.observe(memory).await?;
             let files = &seen.durable.files;
@@ -200,9 +201,9 @@ impl Attempt {
             }
             let runs = intent.is_some_and(|it| it.value.phase == Phase::Rebuilding);
             self.lives(memory, runs.then_some(id));
-            match run::next_write(&seen.durable, id, &seen.now, &done) {
+            match course.next_write(&seen.durable, id, &seen.now, &done) {
                 Ok(Some(write)) => self.perform(memory, &write).await?,
-                Ok(None) => match run::work(&seen.durable, id) {
+                Ok(None) => match course.work(&seen.durable, id) {
                     Ok(Work::Nothing) => return Ok(()),
                     Ok(work) => done = self.work(memory, work).await,
                     Err(refusal) => return Err(self.refuse(memory, id, refusal).await),

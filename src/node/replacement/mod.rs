@@ -1,9 +1,10 @@
 //! Replacing drives: the loop that performs what `protocol::replacement` asks for.
 //!
 //! It decides nothing. `survey` reads the drives of a set and has the protocol say what is to be done; `attempt`
-//! takes the leases and performs one write after another; `observe` reads what a question needs; `settle` comes first
-//! in the life of a node and settles what older releases left; `legacy` behaves as one; `board` and `told` are what
-//! is told of it. One task a set does all of this, so that no generation has two executors on a node; other
+//! takes the leases and performs one write after another; `observe` reads what a question needs; `course` is where
+//! it asks, and where `defects` are planted; `settle` comes first in the life of a node and settles what older
+//! releases left; `legacy` behaves as one; `board` and `told` are what is told of it. One task a set does all of this,
+//! so that no generation has two executors on a node; other
 //! nodes and processes are kept away by the leases on the targets.
 //!
 //! What must always hold: between the first question and the last write the leases on all targets are held; a
@@ -11,6 +12,8 @@
 
 mod attempt;
 mod board;
+mod course;
+mod defects;
 mod legacy;
 mod observe;
 mod places;
@@ -25,6 +28,10 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 pub use board::Board;
+pub use course::SharedCourse;
+#[cfg(test)]
+pub use defects::bends_course;
+pub use defects::course;
 pub use told::answer;
 pub use told::local;
 

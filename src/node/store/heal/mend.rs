@@ -153,6 +153,7 @@ impl Mender {
                 continue;
             }
             match copies.decide(id, true) {
+                Decision::Present(_) if !self.store.parts.rules.brings(id) => {}
                 Decision::Present(backing) => {
                     self.mended.versions += 1;
                     self.bring(&copies, &backing).await;

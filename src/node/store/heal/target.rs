@@ -167,7 +167,12 @@ async fn one(store: &Arc<Store>, subject: &Subject, targets: &[usize]) -> Brough
             Decision::Present(backing) => {
                 let short = surplus::short_slots(&copies, &backing);
                 let has = |slot| backing.holders.contains(slot) && !short.contains(slot);
-                let class = if targets.iter().all(has) { Class::Rebuilt } else { Class::Skipped };
+                let is_passed_over = !store.parts.rules.brings(id);
+                let class = if is_passed_over || targets.iter().all(has) {
+                    Class::Rebuilt
+                } else {
+                    Class::Skipped
+                };
                 (class, backing.candidate.size)
             }
             Decision::Absent | Decision::Clear => (Class::Gone, 0),
@@ -275,6 +280,9 @@ async fn unproved(store: &Arc<Store>, copies: &Copies, targets: &[usize]) -> Vec
         match bad {
             Err(error) => problems.push(format!("{} version {id}: {error}", copies.target)),
             Ok(bad) => {
+                if !store.parts.rules.brings(id) {
+                    continue;
+                }
                 let lacks = |slot: &&usize| !backing.holders.contains(slot) || bad.contains(slot);
                 if let Some(slot) = targets.iter().find(lacks) {
                     problems.push(format!("{} version {id} on slot {slot}", copies.target));
