@@ -17,7 +17,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 /// Histories compared, half legal and half illegal.
-const HISTORIES: usize = 100_000;
+const HISTORIES: usize = 50_000;
 /// Operations of the longest.
 const OPERATIONS_MAX: usize = 8;
 
@@ -368,10 +368,19 @@ fn text(steps: &[Step]) -> String {
     lines.collect()
 }
 
-/// Goal: the checker that judges real runs and a plain one that tries everything never disagree.
 #[test]
 fn the_checker_agrees_with_trying_everything() {
-    let mut inventor = Inventor { dice: StdRng::seed_from_u64(20_261_129) };
+    agree_on_histories(20_261_129);
+}
+
+#[test]
+fn the_checker_agrees_with_trying_everything_again() {
+    agree_on_histories(20_261_130);
+}
+
+/// Goal: the checker that judges real runs and a plain one that tries everything never disagree.
+fn agree_on_histories(seed: u64) {
+    let mut inventor = Inventor { dice: StdRng::seed_from_u64(seed) };
     let (mut legal, mut illegal) = (0, 0);
     let mut invented = 0_u64;
     while legal + illegal < HISTORIES {
