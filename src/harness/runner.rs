@@ -25,6 +25,7 @@
 //! | [`background`] | armed faults, which strike while later steps go on |
 //! | [`settle`] | step 6 |
 //! | [`watch`] | looks at the records of replacements on the way |
+//! | [`operate`] | an operator's tool, used on stopped drives |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
@@ -38,6 +39,7 @@ pub mod case;
 pub mod evidence;
 pub mod judge;
 pub mod life;
+pub mod operate;
 pub mod recorded;
 pub mod selection;
 pub mod settle;

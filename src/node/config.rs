@@ -133,6 +133,12 @@ fn check(config: &NodeConfig) -> Result<usize, String> {
             return Err(format!("drive {}/{slot} is listed twice", config.node));
         }
     }
+    for (number, node) in config.nodes.iter().enumerate() {
+        if !node.endpoints.is_empty() && node.endpoints.len() != node.drives.len() {
+            let (names, drives) = (node.endpoints.len(), node.drives.len());
+            return Err(format!("node {number} has {names} endpoints for {drives} drives"));
+        }
+    }
     let limits = &config.limits;
     let periods = [
         ("drive_deadline_ms", limits.drive_deadline_ms),
@@ -177,6 +183,7 @@ mod tests {
         let entry = |node| NodeEntry {
             address: String::new(),
             drives: (0..drives).map(|slot| drive(node, slot)).collect(),
+            endpoints: Vec::new(),
         };
         NodeConfig {
             node: 0,
@@ -189,6 +196,7 @@ mod tests {
             principals: BTreeMap::new(),
             allow_unmounted: false,
             limits: Limits::default(),
+            release: Default::default(),
         }
     }
 
@@ -204,7 +212,8 @@ mod tests {
             let checked = check(&config(nodes, drives, set));
             assert!(checked.is_err(), "{nodes} x {drives} in sets of {set}");
         }
-        let breaks: [fn(&mut NodeConfig); 5] = [
+        let breaks: [fn(&mut NodeConfig); 6] = [
+            |config| config.nodes[0].endpoints.push("http://one".to_owned()),
             |config| config.node = 1,
             |config| config.parity = Some(3),
             |config| config.nodes[0].drives[1] = "mnt/1".into(),

@@ -55,6 +55,13 @@ pub fn run(config: &Path) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => return fail(USAGE, &error),
     };
+    if !loaded.config.release.is_current() {
+        let release = loaded.config.release.name();
+        tracing::error!(
+            release,
+            "THIS NODE BEHAVES AS AN OLDER RELEASE; it is for rehearsals only"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

@@ -260,7 +260,8 @@ impl Node {
     /// Whether it is ready, and why not.
     pub fn readiness(&self) -> Readiness {
         let reason = self.not_ready().unwrap_or_default();
-        Readiness { ready: reason.is_empty(), reason, defects: self.defects.clone() }
+        let (defects, release) = (self.defects.clone(), self.loaded.config.release);
+        Readiness { ready: reason.is_empty(), reason, defects, release }
     }
 
     fn not_ready(&self) -> Option<String> {

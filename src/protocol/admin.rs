@@ -16,6 +16,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::config::Release;
 use super::control::Defect;
 
 /// The body of `/health/ready`.
@@ -28,6 +29,9 @@ pub struct Readiness {
     pub reason: String,
     /// Planted defects: a node that has one must not be trusted with anybody's data.
     pub defects: Vec<Defect>,
+    /// The release that it behaves as; left out when it is its own.
+    #[serde(default, skip_serializing_if = "Release::is_current")]
+    pub release: Release,
 }
 
 /// How a node sees itself and its peers.

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::replacement::legacy;
+
 /// One node of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +38,49 @@ pub struct NodeConfig {
     /// Bounds and periods; every one has a default.
     #[serde(default)]
     pub limits: Limits,
+    /// Which release it behaves as where it replaces drives. For rehearsals only.
+    #[serde(default, skip_serializing_if = "Release::is_current")]
+    pub release: Release,
+}
+
+/// Which release a node behaves as where it replaces drives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Release {
+    /// This one.
+    #[default]
+    Current,
+    /// An older one that writes schema 6.
+    #[serde(rename = "legacy-6")]
+    Legacy6,
+    /// An older one that writes schema 5.
+    #[serde(rename = "legacy-5")]
+    Legacy5,
+}
+
+impl Release {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Legacy6 => "legacy-6",
+            Self::Legacy5 => "legacy-5",
+        }
+    }
+
+    /// Whether it is this one.
+    pub fn is_current(&self) -> bool {
+        *self == Self::Current
+    }
+
+    /// The rules of an older one.
+    pub fn legacy(self) -> Option<legacy::Release> {
+        match self {
+            Self::Current => None,
+            Self::Legacy6 => Some(legacy::Release::Legacy6),
+            Self::Legacy5 => Some(legacy::Release::Legacy5),
+        }
+    }
 }
 
 /// One node, as its peers know it.
@@ -46,6 +91,10 @@ pub struct NodeEntry {
     pub address: String,
     /// Mount points of its drives in slot order; only the owner opens them.
     pub drives: Vec<PathBuf>,
+    /// What records call these drives, in the same order, where another server has given them names; by default
+    /// they are called by their paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<String>,
 }
 
 /// Who may do what.

@@ -113,6 +113,13 @@ crash_points! {
         MarkerMoved,
         MarkersOwned,
         HandoffCommitted,
+        SourceArchived,
+        ImportPublished,
+        ImportSealed,
+        SourceRetired,
+        ReceiptWritten,
+        ApprovalConsumed,
+        LegacyAbandoned,
     ]
 }
 

@@ -23,6 +23,7 @@ use firedrill::protocol::config::Limits;
 use firedrill::protocol::config::NodeConfig;
 use firedrill::protocol::config::NodeEntry;
 use firedrill::protocol::config::Principal;
+use firedrill::protocol::config::Release;
 use firedrill::protocol::control::Arm;
 use firedrill::protocol::control::CONTROL_FD_VARIABLE;
 use firedrill::protocol::control::FromNode;
@@ -75,6 +76,7 @@ impl Cluster {
             .map(|node| NodeEntry {
                 address: format!("127.0.0.1:{}", free_port()),
                 drives: (0..drives).map(|slot| root(node, slot)).collect(),
+                endpoints: Vec::new(),
             })
             .collect();
         for drive in entries.iter().flat_map(|entry| &entry.drives) {
@@ -101,6 +103,7 @@ impl Cluster {
                 lock_wait_ms: 5_000,
                 ..Limits::default()
             },
+            release: Release::Current,
         });
         Self { configs: configs.collect(), folder, running: BTreeMap::new() }
     }

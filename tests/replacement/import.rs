@@ -23,6 +23,7 @@ use firedrill::protocol::replacement::refusal::Refusal;
 use firedrill::protocol::replacement::scan::Done;
 use firedrill::protocol::replacement::scan::Outcome;
 use firedrill::protocol::replacement::scan::Page;
+use firedrill::protocol::replacement::scan::Work;
 use firedrill::protocol::replacement::step::Step;
 
 use crate::world::SET;
@@ -535,9 +536,14 @@ fn legacy_life(world: &mut World, release: Release, fresh: GenerationId) -> Vec<
         match legacy::next_write(release, &world.durable, fresh, &now, &done) {
             Ok(Some(write)) => world.perform(&write),
             Ok(None) if done == Done::Nothing => {
-                let (index, bucket, cursor) =
-                    legacy::page(release, &world.durable.files, fresh).unwrap().unwrap();
-                assert_eq!((index, &*bucket, &cursor), (0, "invoices", &None));
+                let work = legacy::work(release, &world.durable.files, fresh).unwrap();
+                let page = Work::Page {
+                    bucket_index: 0,
+                    bucket: "invoices".to_owned(),
+                    cursor: None,
+                    objects_before: 0,
+                };
+                assert_eq!(work, page);
                 let outcome = Outcome {
                     key: "5:key-0".to_owned(),
                     class: firedrill::protocol::replacement::scan::Class::Rebuilt,

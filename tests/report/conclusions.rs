@@ -17,8 +17,11 @@ use firedrill::harness::workload::history::Entry;
 use firedrill::harness::workload::history::Event;
 use firedrill::harness::workload::history::FaultPhase;
 use firedrill::harness::workload::history::Note;
+use firedrill::harness::workload::history::OperatorNote;
 use firedrill::harness::workload::history::SettleEvent;
+use firedrill::harness::workload::history::WrittenFile;
 use firedrill::harness::workload::record::History;
+use firedrill::value::Digest;
 
 use super::story;
 
@@ -175,6 +178,37 @@ fn a_missed_time_is_late_and_neither_a_pass_nor_a_broken_promise() {
     assert_eq!(shared.class, ExitClass::Held, "with several cases at once times are not judged");
     assert!(!shared.objective.as_ref().unwrap().is_met());
     assert!(shared.not_tested.iter().any(|limit| limit.contains("2 cases shared the machine")));
+}
+
+/// Goal: a tool that was refused by another rule than it had to be, that was not refused at all, or that was refused
+/// and wrote nevertheless is a broken promise; one that found nothing to be used on proves nothing.
+#[test]
+fn a_tool_counts_by_what_it_was_refused_with_and_by_what_it_left() {
+    let noted = |refused: Option<&str>, expected: Option<&str>, files: usize| {
+        let file = WrittenFile {
+            place: "0/1".to_owned(),
+            path: "record".to_owned(),
+            bytes: 6,
+            sha256: Digest::of(b"record"),
+        };
+        let note = OperatorNote {
+            command: "prepare-migration".to_owned(),
+            refused: refused.map(str::to_owned),
+            expected: expected.map(str::to_owned),
+            files: vec![file; files],
+            ..OperatorNote::default()
+        };
+        concluded(|ground| ground.note(Event::Noted(Note::Operator(note.clone())))).0
+    };
+    assert_eq!(noted(None, None, 1), ExitClass::Held);
+    assert_eq!(noted(Some("P13"), Some("P13"), 0), ExitClass::Held);
+    assert_eq!(noted(Some("P13"), Some("P13"), 1), ExitClass::Broken);
+    assert_eq!(noted(Some("P12"), Some("P13"), 0), ExitClass::Broken);
+    assert_eq!(noted(Some("P12"), None, 0), ExitClass::Broken);
+    assert_eq!(noted(None, Some("P13"), 1), ExitClass::Broken);
+    let missing = OperatorNote { missing: Some("no record".to_owned()), ..Default::default() };
+    let note = Event::Noted(Note::Operator(missing));
+    assert_eq!(concluded(|ground| ground.note(note.clone())).0, ExitClass::Undecided);
 }
 
 #[test]

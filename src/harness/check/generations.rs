@@ -48,6 +48,8 @@ pub(super) struct Generation {
     pub phase: String,
     /// Whom it has passed its targets on to, and how far that has come.
     pub handoff: Option<(String, String)>,
+    /// Into whom it was imported: an older release's, that was retired.
+    pub imported_into: Option<String>,
     /// When the targets were found whole, seconds since 1970; a proof's.
     pub verified_at: u64,
 }
@@ -102,6 +104,7 @@ impl Generations {
             targets: targets.filter_map(|it| it.as_str().map(str::to_owned)).collect(),
             phase: text(json, "replacement_phase").unwrap_or_default(),
             handoff: text(link, "successor").zip(text(handoff, "phase")),
+            imported_into: text(json, "replacement_legacy_successor"),
             verified_at: json["verified_at"].as_u64().unwrap_or(0),
         };
         Some((id, generation))

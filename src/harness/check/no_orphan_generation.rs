@@ -1,7 +1,8 @@
 //! After settling, no replacement is left half done.
 //!
 //! Verified, by the records on the drives: every generation is over (its proof is there and its record gone) or has
-//! stepped back for a successor; every record can be read.
+//! stepped back for a successor, or was imported into one of which the record or the proof is there; every record can
+//! be read.
 //!
 //! Not verified: whether what a proof says is true (`proof_is_true`).
 
@@ -25,7 +26,10 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     all.tell_unreadable(&mut examination, Found::fail);
     for (id, intent) in &all.intents {
         examination.examined();
-        let has_stepped_back = intent.phase == "abandoned" && intent.handoff.is_some();
+        let is_retired =
+            intent.imported_into.as_ref().is_some_and(|successor| all.knows(successor));
+        let has_stepped_back =
+            intent.phase == "abandoned" && (intent.handoff.is_some() || is_retired);
         if !has_stepped_back {
             let message = format!("{id} is left in phase {} on {:?}", intent.phase, intent.targets);
             let found = Found::fail("orphan_generation", message).shown_in(intent.evidence());

@@ -1,9 +1,11 @@
 //! A generation is handed to one successor, and nobody else ever rebuilds its targets at the same time.
 //!
 //! Verified, by the records on the drives: no generation has two successors and none two predecessors, by any
-//! record that tells; a committed handoff's successor is there, or the proof that it is over; no two generations
-//! claim one target at once; a drive that was replaced was handed over no more often than the history changed it; who
-//! was seen rebuilding a drive as that came under other mounts, or was replaced, was not the one to prove it whole.
+//! record that tells; a committed handoff's successor is there, or the proof that it is over, and so is whoever an
+//! older release's generation was imported into; no two generations claim one target at once; a drive that was
+//! replaced was handed over no more often than the history changed it, and no more generations began on it than drives
+//! were put in; who was seen rebuilding a drive as that came under other mounts, or was replaced, was not the one to
+//! prove it whole.
 //!
 //! Not verified: generations of which neither a record nor a proof nor a link is left.
 
@@ -67,6 +69,13 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
             && !all.knows(successor)
         {
             let message = format!("{id} has stepped back for {successor}, of whom nothing is left");
+            let found = Found::fail("successor_missing", message).shown_in(intent.evidence());
+            examination.found(found);
+        }
+        if let Some(successor) = &intent.imported_into
+            && !all.knows(successor)
+        {
+            let message = format!("{id} was imported into {successor}, of whom nothing is left");
             let found = Found::fail("successor_missing", message).shown_in(intent.evidence());
             examination.found(found);
         }

@@ -129,6 +129,29 @@ impl OperatorError {
         }
     }
 
+    /// By what a caller tells it from others: its number, or its name where it has none.
+    pub fn code(&self) -> String {
+        let name = match self {
+            Self::Refused(refused) => return refused.number(),
+            Self::Stops(refusal) => return refusal.number().to_owned(),
+            Self::NotAnId(_) => "not_an_id",
+            Self::NotAsserted => "not_asserted",
+            Self::Unreadable { .. } => "unreadable",
+            Self::LeaseHeld { .. } => "lease_held",
+            Self::NotADrive { .. } => "not_a_drive",
+            Self::NamedTwice { .. } => "named_twice",
+            Self::NotAFile { .. } => "not_a_file",
+            Self::NoRecords { .. } => "no_records",
+            Self::Taken { .. } => "taken",
+            Self::OnTheDrive { .. } => "on_the_drive",
+            Self::Changed { .. } => "changed",
+            Self::Io { .. } => "io",
+            Self::HalfWay { .. } => "half_way",
+            Self::Unflushed { .. } => "unflushed",
+        };
+        name.to_owned()
+    }
+
     /// Wraps what the operating system said when it was told to do `step` to `path`.
     pub(super) fn io(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { step, path: path.to_owned(), source }

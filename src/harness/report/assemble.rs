@@ -26,6 +26,7 @@ use crate::harness::scenario::plan::Rung;
 use crate::harness::workload::history::FaultEvent;
 use crate::harness::workload::history::FaultPhase;
 use crate::harness::workload::history::Note;
+use crate::harness::workload::history::OperatorNote;
 use crate::harness::workload::history::Outcome;
 use crate::harness::workload::history::PHASE_END;
 use crate::harness::workload::history::SettleEvent;
@@ -86,6 +87,8 @@ pub fn assemble(gathered: Gathered<'_>) -> CaseReport {
         objective,
         phases: history.map(phases).unwrap_or_default(),
         faults,
+        procedure: history.map(procedure).unwrap_or_default(),
+        releases: history.map(releases).unwrap_or_default(),
         operations: history.map(operations).unwrap_or_default(),
         census: census.map(counts),
         not_tested: limits::not_tested(&about, history, census, &judgements),
@@ -111,6 +114,24 @@ fn provokes(plan: &Plan, history: Option<&History>, census: Option<&Census>) -> 
             seen: seen.get(counter).copied().unwrap_or(0),
         })
         .collect()
+}
+
+/// Which releases nodes behaved as, in words.
+fn releases(history: &History) -> Vec<String> {
+    let noted = history.notes.iter().filter_map(|note| match &note.what {
+        Note::Release { node, release } => Some(format!("node {node} as {}", release.name())),
+        _ => None,
+    });
+    noted.collect()
+}
+
+/// What operators did with tools.
+fn procedure(history: &History) -> Vec<OperatorNote> {
+    let used = history.notes.iter().filter_map(|note| match &note.what {
+        Note::Operator(used) => Some(used.clone()),
+        _ => None,
+    });
+    used.collect()
 }
 
 /// The command that runs the case again with the same choices.

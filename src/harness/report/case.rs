@@ -14,6 +14,7 @@ use crate::harness::scenario::form::Suite;
 use crate::harness::scenario::plan::Filesystem;
 use crate::harness::scenario::plan::Plan;
 use crate::harness::scenario::plan::Rung;
+use crate::harness::workload::history::OperatorNote;
 use crate::protocol::config::Durability;
 use crate::protocol::control::Defect;
 use crate::value::Seed;
@@ -52,6 +53,12 @@ pub struct CaseReport {
     pub phases: Vec<Phase>,
     /// What was broken, with its evidence.
     pub faults: Vec<FaultReport>,
+    /// What operators did with tools, in order, and the files that it left.
+    #[serde(default)]
+    pub procedure: Vec<OperatorNote>,
+    /// The releases that nodes behaved as, in order, where it was not their own.
+    #[serde(default)]
+    pub releases: Vec<String>,
     /// What clients were told.
     pub operations: OperationCounts,
     /// What the drives held in the end; `None` when no census could be taken.

@@ -14,6 +14,7 @@ use crate::harness::check::Judgement;
 use crate::harness::check::Verdict;
 use crate::harness::scenario::plan::Plan;
 use crate::harness::workload::history::Note;
+use crate::harness::workload::history::OperatorNote;
 use crate::harness::workload::record::At;
 
 /// The kind of the finding of a cluster that stopped repairing itself.
@@ -24,6 +25,12 @@ pub const STUCK: &str = "stuck";
 
 /// The kind of the finding of bytes that a node wrote below a mount point whose mount was missing.
 pub const BELOW_MOUNT_POINT: &str = "below_mount_point";
+
+/// The kind of finding that a tool amounts to which did otherwise than it owes.
+pub const TOOL: &str = "operator_tool";
+
+/// The kind of finding that a node amounts to which refuses a record and changes it nevertheless.
+pub const REFUSED_AND_CHANGED: &str = "refused_and_changed";
 
 /// Of all that was examined, the share in percent that may be excused as beyond tolerance.
 const EXCUSED_PERCENT_MAX: u64 = 5;
@@ -282,6 +289,31 @@ fn of_objective(objective: &Objective) -> Option<(Option<&'static str>, Reason)>
     }
 }
 
+/// What the use of a tool says against a pass: it was refused otherwise than it had to be, or it was refused and
+/// left something.
+fn of_tool(used: &OperatorNote) -> Option<(Option<&'static str>, Reason)> {
+    let command = &used.command;
+    if let Some(missing) = &used.missing {
+        let reason = format!("`{command}` was not used: {missing}");
+        return Some((None, (ExitClass::Undecided, reason)));
+    }
+    let reason = match (&used.refused, &used.expected) {
+        (seen, owed) if seen == owed && (seen.is_none() || used.files.is_empty()) => return None,
+        (Some(seen), Some(owed)) if seen == owed => {
+            format!("`{command}` was refused and left {} files", used.files.len())
+        }
+        (Some(seen), None) => format!("`{command}` was refused ({seen}): {}", used.answer),
+        (Some(seen), Some(owed)) => {
+            format!("`{command}` was refused ({seen}) and not by {owed}: {}", used.answer)
+        }
+        (None, owed) => {
+            let owed = owed.as_deref().unwrap_or_default();
+            format!("`{command}` was not refused, which {owed} asks for")
+        }
+    };
+    Some((Some(TOOL), (ExitClass::Broken, reason)))
+}
+
 /// What a note says against a pass, with the kind of finding that it amounts to.
 fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
     match note {
@@ -305,6 +337,24 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
                 format!("{entries} entries appeared below the bare mount point of {drive}");
             Some((Some(BELOW_MOUNT_POINT), (ExitClass::Broken, reason)))
         }
-        Note::BelowMountPoint { .. } | Note::Damage { .. } | Note::Shared { .. } => None,
+        Note::BelowMountPoint { .. }
+        | Note::Damage { .. }
+        | Note::Shared { .. }
+        | Note::Release { .. } => None,
+        Note::Refused { node, words, records, changed } => match (records, changed.first()) {
+            (_, Some(first)) => {
+                let count = changed.len();
+                let reason = format!(
+                    "node {node} refused ({words}) and changed {count} records, {first} among them"
+                );
+                Some((Some(REFUSED_AND_CHANGED), (ExitClass::Broken, reason)))
+            }
+            (0, None) => {
+                let reason = format!("node {node} refused ({words}) where there was no record");
+                Some((None, (ExitClass::Undecided, reason)))
+            }
+            _ => None,
+        },
+        Note::Operator(used) => of_tool(used),
     }
 }

@@ -42,6 +42,9 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
         let defects: Vec<_> = report.about.defects.iter().map(named).collect();
         let _ = writeln!(text, "\n**Planted on purpose:** {}.", defects.join(", "));
     }
+    if !report.releases.is_empty() {
+        let _ = writeln!(text, "\n**Other releases:** {}.", plain(&report.releases.join(", ")));
+    }
     if let Some(expected) = &report.expected {
         let came = if expected.met { "came" } else { "did not come as expected" };
         let finding = code(&expected.failure.finding);
@@ -58,6 +61,7 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
     invariants(&mut text, report);
     provokes(&mut text, report);
     faults(&mut text, report);
+    procedure(&mut text, report);
     recovery(&mut text, report);
     let _ = writeln!(text, "\n## Run it again\n\n{}", block(&report.rerun));
     text.push_str("\n## What was not tested\n\n");
@@ -68,6 +72,31 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
         let _ = writeln!(text, "\n{}.", plain(torn));
     }
     text
+}
+
+/// What an operator did, with the bytes of every file that it left.
+fn procedure(text: &mut String, report: &CaseReport) {
+    if report.procedure.is_empty() {
+        return;
+    }
+    text.push_str("\n## What an operator did\n");
+    for used in &report.procedure {
+        let came = match &used.refused {
+            Some(refused) => format!("refused: {}", plain(refused)),
+            None => "done".to_owned(),
+        };
+        let _ = writeln!(text, "\n{} ({came})\n", code(&used.command));
+        for line in used.answer.lines() {
+            let _ = writeln!(text, "{}", block(line));
+        }
+        if !used.files.is_empty() {
+            text.push_str("\n| where | file | bytes | SHA-256 |\n|---|---|---:|---|\n");
+        }
+        for file in &used.files {
+            let (place, path) = (plain(&file.place), code(&file.path));
+            let _ = writeln!(text, "| {place} | {path} | {} | {} |", file.bytes, file.sha256);
+        }
+    }
 }
 
 fn figures(text: &mut String, report: &CaseReport) {

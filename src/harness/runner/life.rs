@@ -3,16 +3,20 @@
 //! It decides nothing. Whatever goes wrong with the cluster stands in the history; only what goes
 //! wrong with us is an error here.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
 use futures::future;
 use tokio::sync::watch;
 use tokio::task;
+use tokio::time;
 
 use super::admin::Admin;
 use super::background::Background;
+use super::operate;
 use super::waiting::Waiting;
 use crate::harness::audit;
 use crate::harness::audit::AuditError;
@@ -20,12 +24,16 @@ use crate::harness::audit::AuditOptions;
 use crate::harness::audit::DriveSource;
 use crate::harness::audit::census::Census;
 use crate::harness::fault::Injector;
+use crate::harness::scenario::form::StartNode;
 use crate::harness::scenario::form::Step;
 use crate::harness::scenario::plan::Plan;
+use crate::harness::testbed::DrivePlace;
 use crate::harness::testbed::Testbed;
 use crate::harness::testbed::TestbedError;
 use crate::harness::workload::driver::Driver;
 use crate::harness::workload::driver::Endpoints;
+use crate::harness::workload::history::Event;
+use crate::harness::workload::history::Note;
 use crate::harness::workload::history::PHASE_FINAL_READS;
 use crate::harness::workload::prepare::NotPrepared;
 use crate::harness::workload::recorder::Recorder;
@@ -34,6 +42,10 @@ use crate::harness::workload::recorder::Recorder;
 const FINAL_BYTES_MAX: u64 = 64 << 20;
 /// How long nodes are waited for after a fault before clients go on.
 const AFTER_FAULT_PATIENCE: Duration = Duration::from_secs(2);
+/// How often a node is asked what it tells.
+const TOLD_POLL: Duration = Duration::from_millis(50);
+/// Records that are named where a refusal changed them.
+const CHANGED_MAX: usize = 16;
 /// How long a cluster may take to make the buckets.
 const PREPARE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -92,6 +104,10 @@ impl Life<'_> {
     /// Lives it: steps 4 to 7.
     pub(super) async fn live(&self) -> Result<(), Trouble> {
         self.enter("start");
+        let release = self.plan.testbed.release;
+        for node in (0..self.plan.testbed.nodes).filter(|_| !release.is_current()) {
+            self.recorder.record(Event::Noted(Note::Release { node, release }));
+        }
         self.start_all().await?;
         self.waiting.on_the_cluster("the buckets to be made");
         self.driver.prepare(&self.plan.workload, PREPARE_PATIENCE).await.map_err(stuck)?;
@@ -102,6 +118,7 @@ impl Life<'_> {
             let name = match step {
                 Step::Inject(fault) => format!("{index} inject {}", fault.name()),
                 Step::Check(_) => break,
+                Step::Operator(step) => format!("{index} operator {}", step.tool.name()),
                 step => format!("{index} {}", step.name()),
             };
             self.enter(&name);
@@ -124,7 +141,7 @@ impl Life<'_> {
                     self.recorder.written().await;
                     self.injector.heal_all().await?;
                 }
-                Step::Start(on) => self.start(on.node).await?,
+                Step::Start(on) => self.start_as(on).await?,
                 Step::Stop(on) => {
                     self.waiting.on_the_cluster(format!("node {} to end", on.node));
                     self.testbed.stop(on.node).await?;
@@ -141,6 +158,7 @@ impl Life<'_> {
                     );
                     made.await.map_err(stuck)?;
                 }
+                Step::Operator(step) => self.operate(step).await?,
                 Step::Settle(settle) => self.settle(settle).await?,
                 Step::Check(_) => {}
             }
@@ -201,6 +219,80 @@ impl Life<'_> {
                 ready => return owed(ready, || format!("node {node} to become ready")),
             }
         }
+    }
+
+    /// Starts one node as the step has it.
+    async fn start_as(&self, on: &StartNode) -> Result<(), Trouble> {
+        if let Some(release) = on.release {
+            self.waiting.on_ourselves("armed faults to strike");
+            self.background.drained().await?;
+            self.waiting.on_the_cluster(format!("node {} to end", on.node));
+            self.testbed.stop(on.node).await?;
+            self.testbed.become_release(on.node, release)?;
+            self.recorder.record(Event::Noted(Note::Release { node: on.node, release }));
+        }
+        let Some(number) = &on.refuses else {
+            return self.start(on.node).await;
+        };
+        let before = self.records_of(on.node).await?;
+        self.start(on.node).await?;
+        self.waiting.on_the_cluster(format!("node {} to refuse by {number}", on.node));
+        let words = self.told(on.node, number).await?;
+        let after = self.records_of(on.node).await?;
+        let is_other =
+            |record: &(&(String, String), &Vec<u8>)| after.get(record.0) != Some(record.1);
+        let changed =
+            before.iter().filter(is_other).map(|((drive, path), _)| format!("{drive}: {path}"));
+        let (records, changed) = (before.len() as u64, changed.take(CHANGED_MAX).collect());
+        self.recorder.record(Event::Noted(Note::Refused {
+            node: on.node,
+            words,
+            records,
+            changed,
+        }));
+        Ok(())
+    }
+
+    /// Waits until a node tells a refusal of this number; answers its words.
+    async fn told(&self, node: usize, number: &str) -> Result<String, Trouble> {
+        let (began, mut last) = (Instant::now(), String::new());
+        let patience = Duration::from_secs(self.plan.limits.ready_s);
+        let named = format!("({number})");
+        while began.elapsed() < patience {
+            match self.admin.status(self.testbed.client_address(node)).await {
+                Ok(status) => {
+                    let said = status.replacement.reasons.into_iter();
+                    let mut said = said.chain(status.replacement.alarms);
+                    match said.find(|words| words.contains(&named)) {
+                        Some(words) => return Ok(words),
+                        None => last = status.reason,
+                    }
+                }
+                Err(reason) => last = reason,
+            }
+            // Not a wait for a while: nodes have no way to call us, so their state is asked for.
+            time::sleep(TOLD_POLL).await;
+        }
+        let waiting_for = format!("node {node} to refuse by {number}");
+        Err(Trouble::Stuck { waiting_for, reason: format!("it says: {last}") })
+    }
+
+    /// Every record and marker on the drives of a node, by drive and path.
+    async fn records_of(
+        &self,
+        node: usize,
+    ) -> Result<BTreeMap<(String, String), Vec<u8>>, Trouble> {
+        let mut drives = self.testbed.drives();
+        drives.retain(|drive| drive.node == node && drive.mounted);
+        let read = move || {
+            let of_drive = |drive: &DrivePlace| {
+                let held = operate::held(&drive.root).into_iter();
+                let name = drive.name.clone();
+                held.map(move |(path, bytes)| ((name.clone(), path), bytes))
+            };
+            drives.iter().flat_map(of_drive).collect()
+        };
+        Ok(task::spawn_blocking(read).await?)
     }
 
     /// A census of the drives as they are mounted now.

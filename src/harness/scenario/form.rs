@@ -10,12 +10,14 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::fault::Fault;
+use super::operator::OperatorStep;
 use super::plan::Filesystem;
 use super::plan::Rung;
 use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::WorkloadSpec;
 use crate::protocol::config::Durability;
 use crate::protocol::config::Limits;
+use crate::protocol::config::Release;
 use crate::protocol::control::Defect;
 
 /// The format of a scenario file.
@@ -125,6 +127,9 @@ pub struct TestbedForm {
     /// Planted defects.
     #[serde(default)]
     pub defects: Vec<Defect>,
+    /// The release that every node behaves as, until it is started as another.
+    #[serde(default)]
+    pub release: Release,
 }
 
 /// The size of a drive that a scenario does not state.
@@ -234,11 +239,13 @@ pub enum Step {
     /// Every fault that is in force is undone; nodes that were killed stay down.
     Heal(Nothing),
     /// A node is started, and waited for until it is ready.
-    Start(OnNode),
+    Start(StartNode),
     /// A node is asked to end, and waited for.
     Stop(OnNode),
     /// A bucket is emptied, deleted and made again, as the workload declares it.
     RecreateBucket(OnBucket),
+    /// An operator uses a tool on the drives of a node.
+    Operator(OperatorStep),
     /// Everything is healed, started and given time to become whole.
     Settle(Settle),
     /// Final reads, census, verdict: the last step.
@@ -255,6 +262,7 @@ impl Step {
             Self::Start(_) => "start",
             Self::Stop(_) => "stop",
             Self::RecreateBucket(_) => "recreate_bucket",
+            Self::Operator(_) => "operator",
             Self::Settle(_) => "settle",
             Self::Check(_) => "check",
         }
@@ -267,6 +275,20 @@ impl Step {
 pub struct OnNode {
     /// The node.
     pub node: usize,
+}
+
+/// Which node is started, and as what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartNode {
+    /// The node.
+    pub node: usize,
+    /// The release that it behaves as from now on; it is ended first if it runs, after every armed fault has struck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<Release>,
+    /// The number of the refusal that it has to tell; every record that is there before stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuses: Option<String>,
 }
 
 /// Which bucket a step is about.

@@ -3,6 +3,7 @@
 pub mod fault;
 pub mod form;
 pub mod library;
+pub mod operator;
 pub mod parse;
 pub mod plan;
 pub mod size;

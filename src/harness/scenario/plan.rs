@@ -24,6 +24,7 @@ use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::WorkloadSpec;
 use crate::protocol::config::Durability;
 use crate::protocol::config::Limits;
+use crate::protocol::config::Release;
 use crate::protocol::control::Defect;
 use crate::protocol::crash_point::CrashPoint;
 use crate::value::Digest;
@@ -322,6 +323,7 @@ fn testbed(form: &TestbedForm, seed: Seed, overrides: Overrides) -> TestbedPlan 
         drives: drives.collect(),
         limits: form.node_limits.clone(),
         defects: form.defects.clone(),
+        release: form.release,
     }
 }
 
@@ -370,6 +372,9 @@ pub struct TestbedPlan {
     pub limits: Limits,
     /// Defects that every node plants.
     pub defects: Vec<Defect>,
+    /// The release that every node behaves as, until it is started as another.
+    #[serde(default, skip_serializing_if = "Release::is_current")]
+    pub release: Release,
 }
 
 /// One drive.

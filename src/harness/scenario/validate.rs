@@ -11,6 +11,8 @@ use super::form::SCENARIO_FORMAT;
 use super::form::ScenarioForm;
 use super::form::Step;
 use super::form::TestbedForm;
+use super::operator::Misuse;
+use super::operator::OperatorStep;
 use super::parse::CANARY;
 use crate::harness::check;
 use crate::harness::workload::spec::LoadSpec;
@@ -213,7 +215,10 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
             Step::Load(spec) => load(form, &path, spec, problems),
             Step::Inject(fault) => inject(form, &path, fault, &mut away, problems),
             Step::Heal(_) => {}
-            Step::Start(on) | Step::Stop(on) => {
+            Step::Start(on) => {
+                node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
+            }
+            Step::Stop(on) => {
                 node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
             }
             Step::RecreateBucket(on) => {
@@ -222,6 +227,7 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
                     add(problems, &format!("{path}.bucket"), message);
                 }
             }
+            Step::Operator(step) => operator(form, &path, step, problems),
             Step::Settle(settle) => {
                 if settle.within_s == 0 {
                     add(problems, &format!("{path}.within_s"), "nothing settles within 0 seconds");
@@ -234,6 +240,33 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
                 }
             }
         }
+    }
+}
+
+/// One use of a tool: whether it can be used so, and whether what it names exists.
+fn operator(form: &ScenarioForm, path: &str, step: &OperatorStep, problems: &mut Vec<Problem>) {
+    let tool = step.tool.name();
+    node_exists(&form.testbed, &format!("{path}.node"), step.node, problems);
+    let all = form.testbed.nodes * form.testbed.drives;
+    let sets = all / form.testbed.set_drives();
+    if step.set >= sets {
+        let message = format!("there is no set {}: they are counted 0 to {}", step.set, sets - 1);
+        add(problems, &format!("{path}.set"), message);
+    }
+    if step.write && !step.tool.may_write() {
+        add(problems, &format!("{path}.write"), format!("`{tool}` writes on no drive"));
+    }
+    match step.misuse {
+        Some(misuse) if !misuse.is_possible(step.tool) => {
+            add(problems, &format!("{path}.misuse"), format!("`{tool}` cannot be used so"));
+        }
+        Some(Misuse::NotAsserted) if !step.write => {
+            add(problems, &format!("{path}.misuse"), "nothing is asserted unless `write: true`");
+        }
+        Some(_) if step.refused.is_none() => {
+            add(problems, &path, "a misuse has to be refused: state by what in `refused`");
+        }
+        _ => {}
     }
 }
 

@@ -14,6 +14,7 @@ use crate::harness::scenario::plan::TestbedPlan;
 use crate::protocol::config::NodeConfig;
 use crate::protocol::config::NodeEntry;
 use crate::protocol::config::Principal;
+use crate::protocol::config::Release;
 use crate::yaml;
 
 /// What all nodes of a testbed share besides the plan. Its secrets are never written to the run directory.
@@ -50,6 +51,7 @@ pub fn write(
     let entry = |other: usize| NodeEntry {
         address: peer_address(other).to_string(),
         drives: plan.drives_of(other).map(|drive| drive_root(other, drive.slot)).collect(),
+        endpoints: Vec::new(),
     };
     let everything = Principal { secret_file, actions: vec!["*".to_owned()] };
     let config = NodeConfig {
@@ -63,11 +65,22 @@ pub fn write(
         principals: BTreeMap::from([(secrets.access_key.clone(), everything)]),
         allow_unmounted: false,
         limits: plan.limits.clone(),
+        release: plan.release,
     };
     let path = folder.join("node.yaml");
     let text = yaml::write(&config).map_err(io::Error::other)?;
     fs::write(&path, text)?;
     Ok(path)
+}
+
+/// Has the node whose configuration lies at `path` behave as `release` from its next start on.
+///
+/// # Errors
+/// The file could not be read or written.
+pub fn become_release(path: &Path, release: Release) -> io::Result<()> {
+    let config: NodeConfig = yaml::read(path).map_err(io::Error::other)?;
+    let text = yaml::write(&NodeConfig { release, ..config }).map_err(io::Error::other)?;
+    fs::write(path, text)
 }
 
 /// Writes a file that only its owner can read.

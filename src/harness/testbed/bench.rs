@@ -15,6 +15,7 @@ use crate::harness::scenario::plan::Rung;
 use crate::harness::scenario::plan::TestbedPlan;
 use crate::protocol::config::Durability;
 use crate::protocol::config::Limits;
+use crate::protocol::config::Release;
 
 /// What provisioning took: whole testbeds without nodes, from nothing to mounted drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,7 @@ pub fn plan_of(nodes: usize, drives: usize, filesystem: Filesystem, drive_mib: u
         drives: (0..nodes * drives).map(drive).collect(),
         limits: Limits::default(),
         defects: Vec::new(),
+        release: Release::Current,
     }
 }
 

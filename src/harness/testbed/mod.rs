@@ -33,6 +33,7 @@ use crate::harness::target::config;
 use crate::harness::target::config::ClusterSecrets;
 use crate::harness::target::process::NodeProcess;
 use crate::harness::workload::history::Event;
+use crate::protocol::config::Release;
 use crate::protocol::control::ArmAction;
 use crate::protocol::crash_point::CrashPoint;
 use crate::protocol::crash_point::Place;
@@ -315,6 +316,14 @@ impl Testbed {
     /// It runs already, ended by itself, or did not listen in time (and was killed then).
     pub async fn start(&self, node: usize) -> Result<(), TestbedError> {
         self.nodes[node].start(self.drives.uuids()).await
+    }
+
+    /// Has a node behave as `release` from its next start on.
+    ///
+    /// # Errors
+    /// Its configuration could not be written.
+    pub fn become_release(&self, node: usize, release: Release) -> Result<(), TestbedError> {
+        self.nodes[node].become_release(release)
     }
 
     /// Whether the node's process lives.

@@ -25,6 +25,7 @@ use super::ledger::LedgerEntry;
 use super::mounts::MountSpace;
 use super::network::Network;
 use super::processes::ProcessMark;
+use crate::harness::target::config;
 use crate::harness::target::control::Control;
 use crate::harness::target::health;
 use crate::harness::target::process;
@@ -33,6 +34,7 @@ use crate::harness::target::process::Start;
 use crate::harness::workload::history::Event;
 use crate::harness::workload::history::Fence;
 use crate::harness::workload::history::NodeState;
+use crate::protocol::config::Release;
 use crate::protocol::control::Arm;
 use crate::protocol::control::Defect;
 use crate::protocol::control::ToNode;
@@ -113,6 +115,12 @@ impl Node {
 
     fn lock(&self) -> MutexGuard<'_, Option<Life>> {
         self.life.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Has it behave as `release` from its next start on.
+    pub(super) fn become_release(&self, release: Release) -> Result<(), TestbedError> {
+        config::become_release(&self.config, release)
+            .map_err(TestbedError::io("configure", &self.config))
     }
 
     /// The life that lasts, if any.

@@ -23,7 +23,10 @@ use crate::protocol::replacement::failure;
 use crate::protocol::replacement::failure::Failure;
 use crate::protocol::replacement::ids::GenerationId;
 use crate::protocol::replacement::ids::SetId;
+use crate::protocol::replacement::import;
 use crate::protocol::replacement::intent::Phase;
+use crate::protocol::replacement::legacy;
+use crate::protocol::replacement::legacy::Release;
 use crate::protocol::replacement::refusal::Refusal;
 use crate::protocol::replacement::resolve;
 use crate::protocol::replacement::run;
@@ -65,9 +68,28 @@ pub struct Attempt {
     targets: Vec<Place>,
     /// The generation that was found, or is to begin.
     root: GenerationId,
-    begins: bool,
+    /// What is done for it.
+    aim: Aim,
     /// Who holds the leases.
     holder: Uuid,
+}
+
+/// What an attempt is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// To begin a generation, and to go as far as it can.
+    Begin,
+    /// To go on with one.
+    Resume,
+    /// To import legacy records into it, as its approval permits.
+    Import,
+    /// To begin, or to go on, as an older release does.
+    Legacy {
+        /// Which.
+        release: Release,
+        /// Whether to begin.
+        begins: bool,
+    },
 }
 
 /// What an attempt remembers; nothing of it outlives the attempt.
@@ -92,17 +114,29 @@ impl Attempt {
         survey: &Survey,
         decision: Decision,
     ) -> Option<Self> {
-        let (root, begins, names, anchor) = match decision {
+        let (root, aim, names, anchor) = match decision {
             Decision::Resume { generation, anchor } => {
                 let mut read = survey.drives.iter().filter_map(|it| it.intents.get(&generation));
                 let intent = read.find_map(|read| read.as_ref().ok())?;
-                (generation, false, intent.targets.clone(), anchor)
+                (generation, Aim::Resume, intent.targets.clone(), anchor)
             }
             Decision::Begin { targets, anchor, torn } => {
-                (torn.unwrap_or(GenerationId(Uuid::new_v4())), true, targets, anchor)
+                (torn.unwrap_or(GenerationId(Uuid::new_v4())), Aim::Begin, targets, anchor)
             }
             Decision::Nothing | Decision::Wait(_) | Decision::Block(_) => return None,
         };
+        Self::on(node, objects, set, (root, aim), names, anchor)
+    }
+
+    /// An attempt on these drives; `None` when one of them is none of the deployment's.
+    pub fn on(
+        node: &Arc<Node>,
+        objects: &Arc<Store>,
+        set: usize,
+        (root, aim): (GenerationId, Aim),
+        names: Vec<String>,
+        anchor: String,
+    ) -> Option<Self> {
         let endpoints = places::endpoints(&node.loaded.config);
         let place = |name: String| {
             let endpoint = endpoints.iter().position(|it| *it == name)?;
@@ -111,13 +145,14 @@ impl Attempt {
         let targets = names.into_iter().map(place).collect::<Option<Vec<_>>>()?;
         let (anchor, holder) = (place(anchor)?, Uuid::new_v4());
         let (node, objects) = (Arc::clone(node), Arc::clone(objects));
-        Some(Self { node, objects, set, anchor, targets, root, begins, holder })
+        Some(Self { node, objects, set, anchor, targets, root, aim, holder })
     }
 
-    /// Takes the leases, goes as far as it can, and gives the leases up.
+    /// Takes the leases, goes as far as it can, and gives the leases up. An older release takes none.
     pub async fn run(self) -> End {
         let mut end = Ok(());
-        for target in &self.targets {
+        let leased = if self.takes_leases() { self.targets.as_slice() } else { &[] };
+        for target in leased {
             let take = DriveRequest::TakeExecution { holder: self.holder };
             if let Err(error) = self.node.client(target.endpoint).call(take).await {
                 end = Err(End::Deferred(format!("the lease on {}: {error}", target.name)));
@@ -129,7 +164,7 @@ impl Attempt {
             end = self.go(&mut memory).await;
         }
         self.node.replacements.lives(memory.lives, None);
-        for target in &self.targets {
+        for target in leased {
             // It is given up by whoever never got it, too.
             let give_up = DriveRequest::EndExecution { holder: self.holder };
             if let Err(error) = self.node.client(target.endpoint).call(give_up).await {
@@ -139,13 +174,20 @@ impl Attempt {
         end.err().unwrap_or(End::Over)
     }
 
+    fn takes_leases(&self) -> bool {
+        !matches!(self.aim, Aim::Legacy { .. })
+    }
+
     async fn go(&self, memory: &mut Memory) -> Result<(), End> {
         let listed = self.objects.list_buckets().await;
         let listed = listed.map_err(|error| End::Deferred(format!("the buckets: {error}")))?;
         memory.buckets = listed.into_iter().map(|bucket| bucket.name).collect();
         memory.buckets.sort_unstable();
-        if self.begins {
-            self.publish(memory).await?;
+        match self.aim {
+            Aim::Resume => {}
+            Aim::Begin => self.publish(memory).await?,
+            Aim::Import => return self.import(memory).await,
+            Aim::Legacy { release, begins } => return self.go_back(memory, release, begins).await,
         }
         let mut done = Done::Nothing;
         loop {
@@ -178,9 +220,10 @@ impl Attempt {
     }
 
     async fn observe(&self, memory: &Memory) -> Result<Observed, End> {
-        let Self { node, anchor, targets, holder, .. } = self;
+        let Self { node, anchor, targets, .. } = self;
+        let holder = self.takes_leases().then_some(self.holder);
         let (buckets, is_opening) = (&memory.buckets, !memory.has_worked);
-        let seen = observe::observe(node, anchor, targets, *holder, buckets, is_opening).await;
+        let seen = observe::observe(node, anchor, targets, holder, buckets, is_opening).await;
         seen.map_err(End::Deferred)
     }
 
@@ -203,11 +246,54 @@ impl Attempt {
         let request = self.request();
         loop {
             let seen = self.observe(memory).await?;
-            match start::next_write(&seen.durable, &request, &seen.now) {
-                Ok(Some(write)) => self.perform(memory, &write).await?,
-                Ok(None) => return Ok(()),
-                Err(Refusal::TargetNotReady(why)) => return Err(End::Deferred(why.seen)),
-                Err(refusal) => return Err(End::Refused(refusal)),
+            match start::next_write(&seen.durable, &request, &seen.now).map_err(ended)? {
+                Some(write) => self.perform(memory, &write).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Imports what the approval of the generation permits.
+    async fn import(&self, memory: &mut Memory) -> Result<(), End> {
+        loop {
+            let seen = self.observe(memory).await?;
+            match import::next_write(&seen.durable, self.root, &seen.now).map_err(ended)? {
+                Some(write) => self.perform(memory, &write).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Goes as far as an older release goes. It records no failure.
+    async fn go_back(
+        &self,
+        memory: &mut Memory,
+        release: Release,
+        begins: bool,
+    ) -> Result<(), End> {
+        let request = self.request();
+        while begins {
+            let seen = self.observe(memory).await?;
+            match legacy::start(release, &seen.durable, &request, &seen.now).map_err(ended)? {
+                Some(write) => self.perform(memory, &write).await?,
+                None => break,
+            }
+        }
+        let mut done = Done::Nothing;
+        loop {
+            let seen = self.observe(memory).await?;
+            let (durable, now) = (&seen.durable, &seen.now);
+            let next = legacy::next_write(release, durable, self.root, now, &done);
+            if let Some(write) = next.map_err(ended)? {
+                self.perform(memory, &write).await?;
+                continue;
+            }
+            match legacy::work(release, &durable.files, self.root).map_err(ended)? {
+                Work::Nothing => return Ok(()),
+                work => {
+                    self.lives(memory, Some(self.root));
+                    done = self.work(memory, work).await;
+                }
             }
         }
     }
@@ -387,6 +473,14 @@ impl Attempt {
                 None => return Ok(()),
             }
         }
+    }
+}
+
+/// How an attempt ends by a refusal of which nothing is recorded.
+fn ended(refusal: Refusal) -> End {
+    match refusal {
+        Refusal::TargetNotReady(why) => End::Deferred(why.seen),
+        refusal => End::Refused(refusal),
     }
 }
 

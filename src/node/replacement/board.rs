@@ -35,6 +35,8 @@ struct Told {
     is_open: bool,
     words: String,
     alarms: Vec<String>,
+    /// Why nothing is done in the set, whatever else there is to do.
+    blocked: Option<String>,
 }
 
 impl Board {
@@ -73,7 +75,10 @@ impl Board {
             Decision::Resume { generation, .. } => format!("generation {generation} goes on"),
             Decision::Begin { targets, .. } => format!("a generation begins on {targets:?}"),
             Decision::Wait(why) => format!("waiting: {why}"),
-            Decision::Block(refusal) => format!("blocked: {refusal}; {}", refusal.remedy()),
+            Decision::Block(refusal) => {
+                let (number, remedy) = (refusal.number(), refusal.remedy());
+                format!("blocked ({number}): {refusal}; {remedy}")
+            }
         };
         let alarms: Vec<String> = alarms.iter().map(alarm_words).collect();
         let mut state = self.state();
@@ -82,6 +87,7 @@ impl Board {
             tracing::error!(set, ?alarms, "replacement needs an operator");
         }
         told.alarms = alarms;
+        told.blocked = matches!(decision, Decision::Block(_)).then(|| words.clone());
         told.is_open = *decision != Decision::Nothing || !told.alarms.is_empty();
         tell(set, told, words);
     }
@@ -113,6 +119,15 @@ impl Board {
             state.live.remove(&before);
         }
         state.live.extend(now);
+    }
+
+    /// Why nothing is done, for each set that is blocked.
+    pub fn blocked(&self) -> Vec<String> {
+        let state = self.state();
+        let blocked = |(set, told): (&usize, &Told)| {
+            told.blocked.as_ref().map(|words| format!("set {set}: {words}"))
+        };
+        state.sets.iter().filter_map(blocked).collect()
     }
 
     /// Generations with a live executor.

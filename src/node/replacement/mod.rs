@@ -1,8 +1,9 @@
 //! Replacing drives: the loop that performs what `protocol::replacement` asks for.
 //!
 //! It decides nothing. `survey` reads the drives of a set and has the protocol say what is to be done; `attempt`
-//! takes the leases and performs one write after another; `observe` reads what a question needs; `board` and
-//! `told` are what is told of it. One task a set does all of this, so that no generation has two executors on a node; other
+//! takes the leases and performs one write after another; `observe` reads what a question needs; `settle` comes first
+//! in the life of a node and settles what older releases left; `legacy` behaves as one; `board` and `told` are what
+//! is told of it. One task a set does all of this, so that no generation has two executors on a node; other
 //! nodes and processes are kept away by the leases on the targets.
 //!
 //! What must always hold: between the first question and the last write the leases on all targets are held; a
@@ -10,8 +11,10 @@
 
 mod attempt;
 mod board;
+mod legacy;
 mod observe;
 mod places;
+mod settle;
 mod survey;
 mod told;
 
@@ -27,6 +30,7 @@ pub use told::local;
 
 use crate::node::replacement::attempt::Attempt;
 use crate::node::replacement::attempt::End;
+use crate::node::replacement::settle::Settling;
 use crate::node::seams::BoxFuture;
 use crate::node::service::Node;
 use crate::node::store::Store;
@@ -51,7 +55,13 @@ pub async fn run(node: &Arc<Node>, store: &Arc<Store>) {
     let mut work = tokio::task::JoinSet::new();
     for set in sets {
         let (node, store) = (Arc::clone(node), Arc::clone(store));
-        let watched = async move { watch(&node, &store, set).await };
+        let release = node.loaded.config.release.legacy();
+        let watched = async move {
+            match release {
+                None => watch(&node, &store, set).await,
+                Some(release) => legacy::watch(&node, &store, set, release).await,
+            }
+        };
         work.spawn(watched.in_current_span());
     }
     while let Some(ended) = work.join_next().await {
@@ -65,6 +75,7 @@ async fn watch(node: &Arc<Node>, store: &Arc<Store>, set: usize) {
     let began = Instant::now();
     let mut looked = None::<Instant>;
     let mut pause = Duration::ZERO;
+    let mut settling = Settling::default();
     loop {
         // Not a wait for a while: drives have no way to call, so their state is asked for.
         tokio::time::sleep(period.max(pause)).await;
@@ -74,6 +85,7 @@ async fn watch(node: &Arc<Node>, store: &Arc<Store>, set: usize) {
             continue;
         }
         looked = Some(Instant::now());
+        let settled = settling.go_on(node, store, set).await;
         let survey = survey::survey(node, set).await;
         let discovery = discover(&survey);
         let mut decision = discovery.decision;
@@ -83,6 +95,12 @@ async fn watch(node: &Arc<Node>, store: &Arc<Store>, set: usize) {
             && survey.drives.iter().any(|drive| is_silent(&drive.state))
         {
             decision = Decision::Wait("drives that may hold a record say nothing yet".to_owned());
+        }
+        match settled {
+            Ok(()) => {}
+            Err(End::Refused(refusal)) => decision = Decision::Block(refusal),
+            Err(End::Deferred(why)) => decision = Decision::Wait(why),
+            Err(End::Over) => continue,
         }
         node.replacements.decided(set, &decision, &discovery.alarms);
         let Some(attempt) = Attempt::of(node, store, set, &survey, decision) else { continue };

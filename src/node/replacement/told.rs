@@ -5,13 +5,18 @@ use crate::node::replacement::survey;
 use crate::node::service::Node;
 use crate::protocol::replacement::status;
 use crate::protocol::replacement::status::Answer;
+use crate::protocol::replacement::status::DriveRecords;
 use crate::protocol::replacement::status::PeerAnswer;
 use crate::protocol::replacement::status::Snapshot;
 
 /// What this node tells of its own drives.
 pub async fn local(node: &Node) -> Snapshot {
     let owners = node.loaded.endpoints();
-    let mut drives = Vec::new();
+    // What blocks a set lies in no intent that a drive could be asked for.
+    let blocked = node.replacements.blocked().into_iter();
+    let mut drives: Vec<_> = blocked
+        .map(|words| DriveRecords { error: Some(words), ..DriveRecords::default() })
+        .collect();
     for endpoint in (0..owners.len()).filter(|endpoint| owners[*endpoint].0 == node.me()) {
         drives.push(survey::records(survey::read(node.client(endpoint)).await));
     }

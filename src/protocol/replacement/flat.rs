@@ -1,6 +1,8 @@
 //! Records where older releases kept them: moved to their place when this release could have written them,
 //! removed when they say the same, and otherwise left for somebody to look into.
 
+use std::collections::BTreeSet;
+
 use crate::protocol::replacement::ids::GenerationId;
 use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::intent::SCHEMA;
@@ -11,6 +13,12 @@ use crate::protocol::replacement::refusal::on_record;
 use crate::protocol::replacement::step::Step;
 use crate::protocol::replacement::store::Files;
 use crate::protocol::replacement::store::Write;
+
+/// Every generation that has a flat record.
+pub fn generations(files: &Files) -> BTreeSet<GenerationId> {
+    let flat = [Record::FlatIntent, Record::ResumeState, Record::FlatProof, Record::FlatIndex];
+    files.generations_with(&flat)
+}
 
 /// The next write that settles the flat records of `id`; `None` when there are none left.
 ///

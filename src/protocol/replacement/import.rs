@@ -14,6 +14,7 @@ use crate::protocol::replacement::approval::Approval;
 use crate::protocol::replacement::approval::Source;
 use crate::protocol::replacement::handoff;
 use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::ids::SetId;
 use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::intent::Layout;
 use crate::protocol::replacement::intent::PROTOCOL;
@@ -122,6 +123,25 @@ pub fn next_write(
     }
     let step = Step::ApprovalConsumed;
     Ok(Some(Write::record(step, Record::Approval, successor, Some(bytes), None)))
+}
+
+/// Whether `approval` is about `set`, whose drives are called by `endpoints`.
+///
+/// # Errors
+///
+/// [`Refusal::SetDiffers`], [`Refusal::ImportTargetsDiffer`].
+pub fn check_scope(approval: &Approval, set: SetId, endpoints: &[String]) -> Result<(), Refusal> {
+    let evidence = names::path(Record::Approval, approval.successor);
+    if approval.set_disk_id.parse() != Ok(set) {
+        return Err(Refusal::SetDiffers(about(&approval.set_disk_id, set, evidence)));
+    }
+    match approval.targets.iter().find(|target| !endpoints.contains(target)) {
+        Some(target) => {
+            let expected = format!("a drive of {set}");
+            Err(Refusal::ImportTargetsDiffer(about(target, expected, evidence)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A source as the import finds it.

@@ -7,6 +7,7 @@
 use crate::protocol::replacement::checkpoint;
 use crate::protocol::replacement::checkpoint::Checkpoint;
 use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::ids::SetId;
 use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::intent::Layout;
 use crate::protocol::replacement::intent::Phase;
@@ -21,6 +22,7 @@ use crate::protocol::replacement::scan::Class;
 use crate::protocol::replacement::scan::Done;
 use crate::protocol::replacement::scan::Outcome;
 use crate::protocol::replacement::scan::Page;
+use crate::protocol::replacement::scan::Work;
 use crate::protocol::replacement::start;
 use crate::protocol::replacement::start::First;
 use crate::protocol::replacement::start::Request;
@@ -198,16 +200,103 @@ pub fn next_write(
 /// # Errors
 ///
 /// As reading the record.
-pub fn page(
-    release: Release,
-    files: &Files,
-    id: GenerationId,
-) -> Result<Option<(usize, String, Option<String>)>, Refusal> {
-    let bytes = files.record(Record::Intent, id).unwrap_or_default();
+pub fn work(release: Release, files: &Files, id: GenerationId) -> Result<Work, Refusal> {
+    let Some(bytes) = files.record(Record::Intent, id) else {
+        return Ok(Work::Nothing);
+    };
     let intent = release.read(id, bytes)?;
-    let index = ledger(release, files, id).map_or(0, |ledger| ledger.current_bucket_index);
-    let bucket = intent.buckets.get(index).cloned();
-    Ok(bucket.map(|bucket| (index, bucket, intent.resume_cursor)))
+    let Some(ledger) = ledger(release, files, id).filter(|_| intent.phase == Phase::Rebuilding)
+    else {
+        return Ok(Work::Nothing);
+    };
+    let bucket_index = ledger.current_bucket_index;
+    Ok(match intent.buckets.get(bucket_index) {
+        Some(bucket) => Work::Page {
+            bucket_index,
+            bucket: bucket.clone(),
+            cursor: intent.resume_cursor,
+            objects_before: ledger.current_object_index,
+        },
+        None => Work::Nothing,
+    })
+}
+
+/// One drive of a set, as an older release looks at it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Its endpoint.
+    pub endpoint: String,
+    /// Whether this node owns it.
+    pub is_local: bool,
+    /// Whether it waits to be rebuilt: it is not formatted, or was formatted for a rebuild that nobody has marked.
+    pub is_waiting: bool,
+    /// What its marker holds.
+    pub marker: Option<Vec<u8>>,
+    /// Its records.
+    pub files: Files,
+}
+
+/// What an older release does about a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing.
+    Nothing,
+    /// It goes on with a generation, or gives it up.
+    Resume {
+        /// The generation.
+        generation: GenerationId,
+        /// Its targets.
+        targets: Vec<String>,
+        /// The drive that holds its record.
+        anchor: String,
+    },
+    /// It begins a fresh one.
+    Begin {
+        /// Its targets, sorted.
+        targets: Vec<String>,
+        /// The drive that is to hold its record.
+        anchor: String,
+    },
+}
+
+/// What `release` does about `set`, of which only the drives that answer are given, in slot order.
+///
+/// A drive that is still marked by a generation which was given up gets another generation, whoever the marker names.
+///
+/// # Errors
+///
+/// [`Refusal::DowngradeRefused`], and what reading says: nothing is done in the set then.
+pub fn decide(release: Release, set: SetId, drives: &[Looked]) -> Result<Turn, Refusal> {
+    let is_local = |target: &String| drives.iter().any(|it| it.is_local && it.endpoint == *target);
+    let mut open = None;
+    for drive in drives {
+        for id in drive.files.generations() {
+            let bytes = drive.files.record(Record::Intent, id).unwrap_or_default();
+            let intent = release.read(id, bytes)?;
+            let is_over = matches!(intent.phase, Phase::Abandoned | Phase::None);
+            if !is_over && intent.set_disk_id.parse() == Ok(set) {
+                open = open.or(Some((drive, intent)));
+            }
+        }
+    }
+    if let Some((anchor, intent)) = open {
+        let is_ours = intent.targets.iter().all(is_local);
+        let (generation, anchor) = (intent.task_id, anchor.endpoint.clone());
+        let resume = Turn::Resume { generation, targets: intent.targets, anchor };
+        return Ok(if is_ours { resume } else { Turn::Nothing });
+    }
+    let is_left = |it: &&Looked| it.is_local && (it.is_waiting || it.marker.is_some());
+    let mut targets: Vec<_> = drives.iter().filter(is_left).map(|it| it.endpoint.clone()).collect();
+    targets.sort_unstable();
+    let is_fit = |it: &&Looked| !it.is_waiting && it.marker.is_none() && !it.files.is_blank;
+    let fit = || drives.iter().filter(is_fit);
+    let anchor = fit().find(|it| it.is_local).or(fit().next());
+    Ok(match anchor {
+        Some(anchor) if !targets.is_empty() => {
+            Turn::Begin { targets, anchor: anchor.endpoint.clone() }
+        }
+        _ => Turn::Nothing,
+    })
 }
 
 fn ledger(release: Release, files: &Files, id: GenerationId) -> Option<Checkpoint> {

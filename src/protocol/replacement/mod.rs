@@ -27,7 +27,7 @@
 //! | [`failure::rearm`] | anchor | `LedgerReset` `BudgetRearmed` |
 //! | [`prepare::proposal`], [`prepare::publication`] | an anchor and targets of a stopped cluster | `ApprovalStaged` `ApprovalPublished` `ApprovalUnstaged` |
 //! | [`status::snapshot`], [`status::cluster`] | records and proofs; which executors live | nothing |
-//! | [`legacy`] | as `start` and `run` | an older release's habits, for rehearsals |
+//! | [`legacy`] | as `discover`, `start` and `run` | an older release's habits, for rehearsals |
 //!
 //! # The executor's loop
 //!

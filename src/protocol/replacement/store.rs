@@ -4,6 +4,7 @@
 //! one file if its bytes are still the ones that the decision was taken on.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::protocol::replacement::approval::Approval;
 use crate::protocol::replacement::checkpoint::Checkpoint;
@@ -181,6 +182,17 @@ impl Files {
         names
             .filter_map(|name| match name {
                 Name::Record(Record::Intent, id) => Some(id),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Every generation that has one of `records`, each once.
+    pub fn generations_with(&self, records: &[Record]) -> BTreeSet<GenerationId> {
+        let names = self.bytes.keys().map(|path| names::parse(path));
+        names
+            .filter_map(|name| match name {
+                Name::Record(record, id) if records.contains(&record) => Some(id),
                 _ => None,
             })
             .collect()

@@ -77,6 +77,22 @@ fn what_does_not_exist_is_refused_where_it_is_named() {
 }
 
 #[test]
+fn a_tool_that_cannot_be_used_so_is_refused_where_it_stands() {
+    let settle = "  - settle: { within_s: 10 }";
+    let refuse = |step: &str, place: &str, message: &str| {
+        refused(settle, &format!("  - operator: {{ {step} }}\n{settle}"), place, message);
+    };
+    refuse("tool: repair, node: 0", "15:23", "unknown variant `repair`");
+    refuse("tool: backup, node: 3", "15:31", "there is no node 3");
+    refuse("tool: backup, node: 0, set: 1", "15:40", "there is no set 1");
+    refuse("tool: backup, node: 0, write: true", "15:40", "writes on no drive");
+    refuse("tool: backup, node: 0, misuse: no_anchor, refused: P1", "15:40", "cannot be used so");
+    let rearm = "tool: rearm, node: 0, misuse: not_asserted, refused: not_asserted";
+    refuse(rearm, "15:39", "unless `write: true`");
+    refuse("tool: rearm, node: 0, misuse: source_not_an_id", "15:5", "state by what");
+}
+
+#[test]
 fn a_scenario_that_proves_nothing_is_refused() {
     refused("{ crash_points_reached: 1 }", "{ crash_points_reached: 0 }", "19:15", "doing nothing");
     refused("  - settle: { within_s: 10 }\n", "", "11:1", "before `check` is `settle`");
