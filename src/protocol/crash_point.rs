@@ -120,6 +120,12 @@ crash_points! {
         ReceiptWritten,
         ApprovalConsumed,
         LegacyAbandoned,
+        MarkerRolledBack,
+        HandoffRebound,
+        SuccessorRebound,
+        RetryArmed,
+        ReadinessDeferred,
+        FailureRecorded,
     ]
 }
 

@@ -80,7 +80,7 @@ fn of_drive<'a>(witnesses: &Witnesses<'a>, drive: &'a str, pairs: &mut Vec<Pair<
     let mut last = None::<State<'a>>;
     let mut durable = None::<State<'a>>;
     let mut faults =
-        injected(history).filter(|fault| fault.what.drives.iter().any(|it| it == drive));
+        struck_or_undone(history).filter(|fault| fault.what.drives.iter().any(|it| it == drive));
     let mut fault = faults.next();
     let mut pass = |last: &mut Option<State<'a>>, durable: &mut Option<State<'a>>, until: u64| {
         while let Some(struck) = fault.filter(|fault| fault.seq < until) {
@@ -135,6 +135,16 @@ fn on<'a>(held: &'a [ReplacementCensus], drive: &str) -> &'a ReplacementCensus {
 /// Strikes, in order.
 pub(super) fn injected(history: &History) -> impl Iterator<Item = &At<FaultEvent>> {
     history.faults.iter().filter(|fault| fault.what.phase == FaultPhase::Injected)
+}
+
+/// Every strike, and every time that what a stranger's hand had changed was given back: that is somebody else's change
+/// once more.
+fn struck_or_undone(history: &History) -> impl Iterator<Item = &At<FaultEvent>> {
+    history.faults.iter().filter(|fault| match fault.what.phase {
+        FaultPhase::Injected => true,
+        FaultPhase::Healed => fault.what.name == "tamper_record",
+        FaultPhase::InForce | FaultPhase::NotReached => false,
+    })
 }
 
 /// The strike that a sighting was taken for, if it had struck by then.

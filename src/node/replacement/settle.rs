@@ -139,7 +139,7 @@ async fn perform(node: &Arc<Node>, endpoint: usize, write: &Write) -> Result<(),
         Err(error) => return Err(End::Deferred(format!("{}: {error}", write.step.name()))),
     }
     tracing::info!(step = write.step.name(), drive = drive.name(), "replacement step");
-    node.replacements.wrote(write.step);
+    node.replacements.wrote(node.loaded.place(endpoint).0, write.step);
     node.pass(write.step, drive.name(), &write.path).await;
     Ok(())
 }
