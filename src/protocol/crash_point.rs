@@ -123,6 +123,12 @@ crash_points! {
         FlatMoved,
         FlatRemoved,
         LegacyAbandoned,
+        MarkerRolledBack,
+        HandoffRebound,
+        SuccessorRebound,
+        RetryArmed,
+        ReadinessDeferred,
+        FailureRecorded,
     ]
 }
 

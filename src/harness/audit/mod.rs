@@ -14,7 +14,7 @@ mod key;
 mod object;
 mod part;
 mod pool;
-mod replacement;
+pub mod replacement;
 mod stripe;
 mod surplus;
 mod version;

@@ -1,9 +1,12 @@
 //! Records and markers of replacements, as they stand on the drives. They are not understood here.
+//!
+//! A census has them beside everything else, read while no node runs; [`look`] reads them alone, at any time.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::DriveSource;
 use super::census::ReplacementCensus;
 use super::pool::Pool;
 use crate::disk::layout;
@@ -15,6 +18,29 @@ pub(super) fn of_pool(pool: &Pool) -> Vec<ReplacementCensus> {
     census.filter(|it| it.marker.is_some() || !it.records.is_empty()).collect()
 }
 
+/// What `drive` holds now. What changes meanwhile is seen before or after its change, each file for itself.
+///
+/// # Errors
+/// Something that is there cannot be read: nobody knows what the drive holds.
+pub fn look(drive: &DriveSource) -> io::Result<ReplacementCensus> {
+    let text = |path: &str| match fs::read(drive.root.join(path)) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    let mut census = ReplacementCensus {
+        drive: drive.name.clone(),
+        marker: text(layout::HEALING)?,
+        ..ReplacementCensus::default()
+    };
+    for path in paths(&drive.root)? {
+        if let Some(text) = text(&path)? {
+            census.records.insert(path, text);
+        }
+    }
+    Ok(census)
+}
+
 fn of_drive(name: &str, root: &Path) -> ReplacementCensus {
     let text = |path: &str| match fs::read(root.join(path)) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
@@ -22,23 +48,29 @@ fn of_drive(name: &str, root: &Path) -> ReplacementCensus {
         // It is there, and whoever judges it cannot read it either.
         Err(error) => Some(format!("cannot be read: {error}")),
     };
-    let mut census = ReplacementCensus {
+    let records = paths(root).unwrap_or_default().into_iter();
+    ReplacementCensus {
         drive: name.to_owned(),
         marker: text(layout::HEALING),
-        ..ReplacementCensus::default()
-    };
+        records: records.filter_map(|path| text(&path).map(|text| (path, text))).collect(),
+    }
+}
+
+/// The paths of the records on a drive, locks left out. A folder that is not there holds none.
+fn paths(root: &Path) -> io::Result<Vec<String>> {
+    let mut paths = Vec::new();
     for folder in [layout::REPLACEMENT, layout::BUCKETS] {
-        let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+        let entries = match fs::read_dir(root.join(folder)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
         for entry in entries {
-            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-            let is_lock = path.ends_with(layout::SWAP_LOCK);
-            if layout::is_replacement(&path)
-                && !is_lock
-                && let Some(text) = text(&path)
-            {
-                census.records.insert(path, text);
+            let path = format!("{folder}/{}", entry?.file_name().to_string_lossy());
+            if layout::is_replacement(&path) && !path.ends_with(layout::SWAP_LOCK) {
+                paths.push(path);
             }
         }
     }
-    census
+    Ok(paths)
 }

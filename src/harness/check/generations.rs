@@ -9,8 +9,14 @@ use serde_json::Value;
 use super::findings::Examination;
 use super::findings::Found;
 use crate::harness::audit::census::Census;
+use crate::harness::audit::census::ReplacementCensus;
 use crate::harness::workload::history::FaultPhase;
 use crate::harness::workload::record::History;
+
+/// How the name of a generation's record ends.
+pub(super) const INTENT: &str = "_ahm_replacement_intent.json";
+/// How the name of a completion proof ends.
+pub(super) const PROOF: &str = "_ahm_replacement_completion_proof.json";
 
 /// Every generation that some drive knows of.
 #[derive(Debug, Default)]
@@ -51,14 +57,19 @@ pub(super) struct Generation {
 impl Generations {
     /// Reads what the drives hold.
     pub(super) fn of(census: &Census) -> Self {
+        Self::of_drives(&census.replacement)
+    }
+
+    /// Reads what these drives hold.
+    pub(super) fn of_drives(drives: &[ReplacementCensus]) -> Self {
         let mut all = Self::default();
-        for held in &census.replacement {
+        for held in drives {
             if let Some(owner) = &held.marker {
                 all.markers.push((held.drive.clone(), owner.clone()));
             }
             for (path, text) in &held.records {
-                let is_intent = path.ends_with("_ahm_replacement_intent.json");
-                let is_proof = path.ends_with("_ahm_replacement_completion_proof.json");
+                let is_intent = path.ends_with(INTENT);
+                let is_proof = path.ends_with(PROOF);
                 if !is_intent && !is_proof {
                     continue;
                 }
@@ -140,6 +151,8 @@ impl Generation {
 pub(super) fn replaced(history: &History) -> BTreeMap<&str, usize> {
     let mut changes = BTreeMap::<&str, usize>::new();
     let struck = history.faults.iter().map(|fault| &fault.what);
+    let leaves_it = |name: &str| matches!(name, "hang_writes" | "tamper_record");
+    let struck = struck.filter(|fault| !leaves_it(&fault.name));
     for fault in struck.filter(|fault| fault.phase == FaultPhase::Injected) {
         for drive in &fault.drives {
             match changes.get_mut(drive.as_str()) {

@@ -1,16 +1,19 @@
 //! A drive is marked by whoever rebuilds it, and by nobody else.
 //!
-//! Verified, by the drives: each marker names a generation whose record is there, claims that drive, and has not
+//! Verified, by the census, and by every look in the course of the run at which all drives were at rest: each marker names a generation whose record is there, claims that drive, and has not
 //! stepped back for somebody who owns every marker; a generation that rebuilds has marked each of its targets; one
 //! that is over has left no marker.
 //!
-//! Not verified: what was marked before the drives were read.
+//! Not verified: what was marked between two looks, or while somebody wrote; a generation's own markers, in a look,
+//! once another drive was put in the place of a target that had been replaced before.
 
 use super::Judgement;
 use super::Witnesses;
 use super::findings::Examination;
 use super::findings::Found;
 use super::generations::Generations;
+use super::sightings::injected;
+use crate::harness::workload::record::History;
 
 /// Its name.
 pub const NAME: &str = "markers_match_authority";
@@ -21,6 +24,40 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     let Some(census) = examination.census(witnesses) else { return examination.finish() };
     let all = Generations::of(census);
     all.tell_unreadable(&mut examination, Found::undecided);
+    for sighting in &witnesses.history.sightings {
+        let is_whole = witnesses.facts.drives.iter().all(|it| sighting.what.at_rest.contains(it));
+        if is_whole {
+            let place = format!("history.jsonl:{}", sighting.seq + 1);
+            let replaced = replaced_again(witnesses.history, sighting.seq);
+            let seen = Generations::of_drives(&sighting.what.held);
+            judge_one(&mut examination, &seen, Some(&place), &replaced);
+        }
+    }
+    judge_one(&mut examination, &all, None, &[]);
+    examination.finish()
+}
+
+/// Drives that were replaced more than once before `seq`: the marker went with the drive.
+fn replaced_again(history: &History, seq: u64) -> Vec<&str> {
+    let faults = injected(history).filter(|it| it.seq < seq && it.what.name == "replace_drive");
+    let mut drives: Vec<&str> =
+        faults.flat_map(|fault| &fault.what.drives).map(String::as_str).collect();
+    drives.sort_unstable();
+    let again = drives.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
+    again.collect()
+}
+
+/// Judges what was on the drives at one moment: at `place` in the history, or in the census.
+fn judge_one(
+    examination: &mut Examination,
+    all: &Generations,
+    place: Option<&str>,
+    replaced: &[&str],
+) {
+    let shown = |found: Found| match place {
+        Some(place) => found.shown_in(place),
+        None => found,
+    };
     for _ in all.proofs.keys().filter(|id| !all.intents.contains_key(*id)) {
         examination.examined();
     }
@@ -45,21 +82,22 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         };
         if let Some((kind, why)) = fail {
             let message = format!("drive {drive} is marked by `{owner}`, {why}");
-            examination.found(Found::fail(kind, message).shown_in(evidence));
+            examination.found(shown(Found::fail(kind, message)).shown_in(evidence));
         }
     }
     for (id, intent) in all.intents.iter().filter(|(_, intent)| intent.phase == "rebuilding") {
         examination.examined();
         let owner = format!("{}:{id}", intent.set);
         let of_it = all.markers.iter().filter(|(_, other)| *other == owner).count();
-        if of_it < intent.targets.len() {
+        let is_lost = replaced.iter().any(|drive| intent.targets_drive(drive));
+        if of_it < intent.targets.len() && !is_lost {
             let message = format!(
                 "{id} rebuilds {} drives, and {of_it} are marked by it",
                 intent.targets.len()
             );
-            let found = Found::fail("rebuilds_unmarked", message).shown_in(intent.evidence());
+            let found =
+                shown(Found::fail("rebuilds_unmarked", message)).shown_in(intent.evidence());
             examination.found(found);
         }
     }
-    examination.finish()
 }

@@ -9,20 +9,24 @@ mod conditional_writes_are_atomic;
 mod deletes_stay_deleted;
 mod drives_agree;
 mod every_version_is_full;
+mod evidence_is_retained;
 pub mod facts;
 mod findings;
 mod generations;
+mod historical_data_on_target;
 mod listings_agree;
 mod markers_match_authority;
 pub mod model;
 mod no_foreign_bytes;
 mod no_orphan_generation;
+mod no_step_back;
 mod nothing_leaked;
 mod null_version_is_unique;
 mod one_successor;
 mod proof_is_true;
 mod reads_are_linearizable;
 mod service_returned;
+mod sightings;
 mod versions_are_ordered;
 
 pub use facts::Facts;
@@ -173,6 +177,21 @@ pub const INVARIANTS: &[Invariant] = &[
         name: service_returned::NAME,
         promise: "After every fault is healed, the cluster becomes whole and every node serves again.",
         judge: service_returned::judge,
+    },
+    Invariant {
+        name: evidence_is_retained::NAME,
+        promise: "What tells how a drive was rebuilt, and by whose authority, is kept for good.",
+        judge: evidence_is_retained::judge,
+    },
+    Invariant {
+        name: no_step_back::NAME,
+        promise: "No record or marker of a replacement ever goes back.",
+        judge: no_step_back::judge,
+    },
+    Invariant {
+        name: historical_data_on_target::NAME,
+        promise: "A rebuild that is claimed to be complete has brought every historical version.",
+        judge: historical_data_on_target::judge,
     },
 ];
 

@@ -33,6 +33,7 @@ pub(super) async fn inject(fault: &Kill, scene: &Scene<'_>) -> Injected {
         false => "but a client got a connection",
     };
     scene.teller.injected(format!("process {} was reaped: {status}; {refused}", process.pid()));
+    scene.sight("before the node starts again").await?;
     if let Some(hit) = work.held.as_ref() {
         scene.teller.in_force(hit.clone());
     }

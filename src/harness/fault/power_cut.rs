@@ -63,6 +63,7 @@ pub(super) async fn inject(fault: &PowerCut, scene: &Scene<'_>) -> Injected {
         drives.len()
     );
     scene.teller.injected_on(names, evidence);
+    scene.sight("before the nodes start again").await?;
     started.await.into_iter().collect::<Result<Vec<()>, _>>()?;
     if let Some(hit) = work.went_on(scene.progress) {
         scene.teller.in_force(hit);

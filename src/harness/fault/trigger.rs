@@ -49,7 +49,10 @@ pub(super) async fn wait(
     let Some(point) = trigger.at else {
         return Ok(None);
     };
-    let nodes = armed.fault.nodes(testbed.plan().nodes);
+    let nodes = match trigger.on_node {
+        Some(node) => vec![node],
+        None => armed.fault.nodes(testbed.plan().nodes),
+    };
     let nth = trigger.nth.unwrap_or(1);
     wait_at(testbed, &nodes, point, nth, deadline).await.map(Some)
 }
@@ -71,7 +74,7 @@ async fn wait_at(
         let pid_of = |node| testbed.process(node).map(|process| process.pid());
         let held = reached.and_then(|(node, arm, place)| {
             let words = describe(node, point, &place);
-            pid_of(node).map(|pid| Held { node, arm, pid, words })
+            pid_of(node).map(|pid| Held { node, arm, pid, point, words })
         });
         for arming in &armings {
             if held.as_ref().is_none_or(|held| (held.node, held.arm) != (arming.node, arming.arm)) {

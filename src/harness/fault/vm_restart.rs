@@ -73,6 +73,7 @@ pub(super) async fn inject(fault: &VmRestart, scene: &Scene<'_>) -> Injected {
     }
     let changed = if fault.mounts == Mounts::Changed { names } else { Vec::new() };
     scene.teller.injected_on(changed, evidence);
+    scene.sight("before the node starts again").await?;
     start(scene, node).await?;
     if let Some(hit) = work.went_on(scene.progress) {
         scene.teller.in_force(hit);

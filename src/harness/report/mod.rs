@@ -40,6 +40,8 @@ mod html;
 mod junit;
 mod limits;
 pub mod markdown;
+mod meanwhile;
+mod passes;
 pub mod recorded;
 mod recovery;
 pub mod redact;

@@ -20,6 +20,7 @@ use super::life::Addresses;
 use super::life::Life;
 use super::life::Trouble;
 use super::waiting::Waiting;
+use super::watch::Watch;
 use crate::harness::fault::Injector;
 use crate::harness::fault::Progress;
 use crate::harness::report::CaseReport;
@@ -211,6 +212,7 @@ async fn live(
     let injector = Injector::new(Arc::clone(testbed), Arc::clone(progress), seed.0);
     let (stop_clients, stop) = watch::channel(false);
     let waiting = Waiting::default();
+    let _watch = Watch::start(Arc::clone(&injector), recorder.clone());
     let life = Life {
         plan,
         testbed: Arc::clone(testbed),

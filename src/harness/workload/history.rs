@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::harness::audit::census::ReplacementCensus;
 use crate::protocol::config::Release;
 use crate::value::Digest;
 use crate::value::ObjectKey;
@@ -70,6 +71,29 @@ pub enum Event {
     },
     /// The harness noticed something about the run itself.
     Noted(Note),
+    /// The harness looked at the records of replacements on the drives.
+    Sighted(Sighting),
+}
+
+/// What the drives held of the replacement protocol at one moment of the run.
+///
+/// Records are replaced whole, so that each one that is seen was there. Only what lies on a drive `at_rest` is
+/// durable for certain, and belongs together: nobody was in the middle of a write to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sighting {
+    /// When, in words.
+    pub when: String,
+    /// The injection that it was taken for, just before or just after the strike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<u64>,
+    /// The drives that were looked at, as `node/slot`.
+    pub drives: Vec<String>,
+    /// Those among them that no node was writing records to: their node did not run, or was held at a step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_rest: Vec<String>,
+    /// What was there; a drive that held nothing is left out.
+    pub held: Vec<ReplacementCensus>,
 }
 
 /// What the harness noticed about the run itself, so that it can be judged from the files alone.
@@ -127,6 +151,25 @@ pub enum Note {
         /// Records that were compared.
         records: u64,
         /// Records that were not as before: the first ones, `node/slot: path`.
+        changed: Vec<String>,
+    },
+    /// A node told a state of its replacements that was awaited.
+    Told {
+        /// The node.
+        node: usize,
+        /// What it named.
+        named: String,
+        /// Its words.
+        words: String,
+    },
+    /// What became of a record that a stranger's hand had changed, and of those around it, until it was given back:
+    /// a promise is broken unless nothing was.
+    Tampered {
+        /// The drive, `node/slot`.
+        drive: String,
+        /// The record's path.
+        path: String,
+        /// What has changed since, in words.
         changed: Vec<String>,
     },
 }

@@ -19,6 +19,7 @@ use super::history::Outcome;
 use super::history::PHASE_END;
 use super::history::PHASE_FINAL_READS;
 use super::history::SettleEvent;
+use super::history::Sighting;
 use crate::value::ObjectKey;
 
 /// A position in the history that nothing reaches: the end of what never ended.
@@ -51,6 +52,8 @@ pub struct History {
     pub nodes: Vec<At<(usize, NodeState)>>,
     /// What the harness noticed about the run itself.
     pub notes: Vec<At<Note>>,
+    /// What the drives held of the replacement protocol on the way.
+    pub sightings: Vec<At<Sighting>>,
     /// Entries read.
     pub entries: u64,
     /// What is missing at the end of the file, if anything.
@@ -305,6 +308,7 @@ impl History {
                 self.nodes.push(At { seq, at_us, what: (node, state) });
             }
             Event::Noted(note) => self.notes.push(At { seq, at_us, what: note }),
+            Event::Sighted(sighting) => self.sightings.push(At { seq, at_us, what: sighting }),
         }
         Ok(())
     }

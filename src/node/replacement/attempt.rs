@@ -28,6 +28,7 @@ use crate::protocol::replacement::intent::Phase;
 use crate::protocol::replacement::legacy;
 use crate::protocol::replacement::legacy::Release;
 use crate::protocol::replacement::refusal::Refusal;
+use crate::protocol::replacement::refusal::about;
 use crate::protocol::replacement::resolve;
 use crate::protocol::replacement::run;
 use crate::protocol::replacement::scan::Class;
@@ -154,9 +155,18 @@ impl Attempt {
         let leased = if self.takes_leases() { self.targets.as_slice() } else { &[] };
         for target in leased {
             let take = DriveRequest::TakeExecution { holder: self.holder };
-            if let Err(error) = self.node.client(target.endpoint).call(take).await {
-                end = Err(End::Deferred(format!("the lease on {}: {error}", target.name)));
-                break;
+            match self.node.client(target.endpoint).call(take).await {
+                Ok(_) => {}
+                Err(DriveError::Busy { path }) => {
+                    let seen = format!("{path}, held by somebody else");
+                    let on = about(seen, "a lease that is free", &target.name);
+                    end = Err(End::Refused(Refusal::LeaseHeld(on)));
+                    break;
+                }
+                Err(error) => {
+                    end = Err(End::Deferred(format!("the lease on {}: {error}", target.name)));
+                    break;
+                }
             }
         }
         let mut memory = Memory::default();
@@ -350,7 +360,7 @@ impl Attempt {
             }
         }
         tracing::info!(step = write.step.name(), drive = drive.name(), "replacement step");
-        self.node.replacements.wrote(write.step);
+        self.node.replacements.wrote(self.set, write.step);
         self.node.pass(write.step, drive.name(), &write.path).await;
         Ok(())
     }

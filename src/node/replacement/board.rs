@@ -38,6 +38,9 @@ struct Told {
     alarms: Vec<String>,
     /// Why nothing is done in the set, whatever else there is to do.
     blocked: Option<String>,
+    /// Names of the alarms, and the number of the refusal that was last decided or met.
+    alarm_names: Vec<&'static str>,
+    refusal: Option<&'static str>,
 }
 
 impl Board {
@@ -81,14 +84,22 @@ impl Board {
                 format!("blocked ({number}): {refusal}; {remedy}")
             }
         };
+        let alarm_names: Vec<&str> = alarms.iter().map(Alarm::name).collect();
         let alarms: Vec<String> = alarms.iter().map(alarm_words).collect();
         let mut state = self.state();
         let told = state.sets.entry(set).or_default();
         if told.alarms != alarms && !alarms.is_empty() {
             tracing::error!(set, ?alarms, "replacement needs an operator");
         }
-        told.alarms = alarms;
+        (told.alarms, told.alarm_names) = (alarms, alarm_names);
         told.blocked = matches!(decision, Decision::Block(_)).then(|| words.clone());
+        // What an attempt met stands until the next one has got further.
+        if !matches!(decision, Decision::Resume { .. }) {
+            told.refusal = None;
+        }
+        if let Decision::Block(refusal) = decision {
+            told.refusal = Some(refusal.number());
+        }
         told.is_open = *decision != Decision::Nothing || !told.alarms.is_empty();
         tell(set, told, words);
     }
@@ -107,12 +118,16 @@ impl Board {
         if refusal.effect() == Effect::Block {
             told.blocked = Some(words.clone());
         }
+        told.refusal = Some(refusal.number());
         tell(set, told, words);
     }
 
-    /// A durable step was taken.
-    pub fn wrote(&self, step: Step) {
+    /// A durable step was taken in the set.
+    pub fn wrote(&self, set: usize, step: Step) {
         let mut state = self.state();
+        if let Some(told) = state.sets.get_mut(&set) {
+            told.refusal = None;
+        }
         state.writes += 1;
         state.proofs += u64::from(step == Step::ProofWritten);
     }
@@ -153,10 +168,21 @@ impl Board {
             running: state.live.len(),
             reasons: state.sets.iter().filter_map(words).collect(),
             alarms: state.sets.values().flat_map(|told| told.alarms.clone()).collect(),
+            standing: state.standing(),
             writes: state.writes,
             proofs: state.proofs,
             refusals: state.refusals,
         }
+    }
+}
+
+impl State {
+    /// What stands in the way in some set, each once.
+    fn standing(&self) -> Vec<String> {
+        let names =
+            self.sets.values().flat_map(|told| told.alarm_names.iter().chain(&told.refusal));
+        let names: BTreeSet<&str> = names.copied().collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 }
 
