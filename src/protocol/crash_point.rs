@@ -119,6 +119,7 @@ crash_points! {
         SourceRetired,
         ReceiptWritten,
         ApprovalConsumed,
+        PlanExtended,
         ImportRebound,
         FlatMoved,
         FlatRemoved,

@@ -62,6 +62,8 @@ built_in! {
         "two-shards-exchanged",
     ]
     "replacement": [
+        "a-bucket-made-after-an-import",
+        "a-bucket-made-during-an-import",
         "a-hung-drive-in-mid-page",
         "a-marker-is-taken-back",
         "a-new-drive-in-mid-page",
