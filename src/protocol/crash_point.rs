@@ -123,7 +123,6 @@ crash_points! {
         MarkerRolledBack,
         HandoffRebound,
         SuccessorRebound,
-        RetryArmed,
         ReadinessDeferred,
         FailureRecorded,
     ]
