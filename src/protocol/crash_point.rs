@@ -127,7 +127,6 @@ crash_points! {
         MarkerRolledBack,
         HandoffRebound,
         SuccessorRebound,
-        RetryArmed,
         ReadinessDeferred,
         FailureRecorded,
     ]

@@ -91,7 +91,6 @@ built_in! {
         "two-drives-on-two-nodes",
         "upgrade-with-orphans",
         "what-the-procedure-refuses",
-        "what-was-rebuilt-rots-before-the-proof",
     ]
     "canary": [
         "acknowledges-before-its-quorum",

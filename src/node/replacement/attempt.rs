@@ -176,11 +176,9 @@ impl Attempt {
         self.node.replacements.lives(memory.lives, None);
         for target in leased {
             // It is given up by whoever never got it, too.
-            let give_up = DriveRequest::EndExecution { holder: self.holder };
-            if let Err(error) = self.node.client(target.endpoint).call(give_up).await {
-                tracing::debug!(target = target.name, %error, "a lease was not given up");
-            }
+            self.node.replacements.owes(self.set, target.endpoint, self.holder);
         }
+        give_up(&self.node, self.set).await;
         end.err().unwrap_or(End::Over)
     }
 
@@ -491,6 +489,18 @@ fn ended(refusal: Refusal) -> End {
     match refusal {
         Refusal::TargetNotReady(why) => End::Deferred(why.seen),
         refusal => End::Refused(refusal),
+    }
+}
+
+/// Gives up every lease of the set that its attempts have left. A drive that does not answer keeps its lease until it
+/// does: what was asked of it before may still be under way there.
+pub async fn give_up(node: &Node, set: usize) {
+    for (endpoint, holder) in node.replacements.owed(set) {
+        let give_up = DriveRequest::EndExecution { holder };
+        match node.client(endpoint).call(give_up).await {
+            Ok(_) => node.replacements.settled(endpoint, holder),
+            Err(error) => tracing::debug!(set, endpoint, %error, "a lease was not given up yet"),
+        }
     }
 }
 
