@@ -150,11 +150,10 @@ mod tests {
             },
         };
         let death = At { seq: 5, at_us: 0, what: (0, NodeState::Dead) };
-        History {
-            sightings: ledgers.iter().enumerate().map(sighting).collect(),
-            nodes: dies.then_some(death).into_iter().collect(),
-            ..History::default()
-        }
+        let mut history = History::default();
+        history.sightings.extend(ledgers.iter().enumerate().map(sighting));
+        history.nodes.extend(dies.then_some(death));
+        history
     }
 
     #[test]
