@@ -197,8 +197,8 @@ mod tests {
                 evidence: String::new(),
             },
         };
-        let mut history =
-            History { faults: vec![event(10, FaultPhase::Injected)], ..History::default() };
+        let mut history = History::default();
+        history.faults.push(event(10, FaultPhase::Injected));
         let is_tampered = |history: &History| [5, 15, 25].map(|seq| is_tampered_with(history, seq));
         assert_eq!(is_tampered(&history), [false, true, true]);
         history.faults.push(event(20, FaultPhase::Healed));
