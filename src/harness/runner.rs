@@ -24,8 +24,9 @@
 //! | [`life`] | steps 4 to 7 |
 //! | [`background`] | armed faults, which strike while later steps go on |
 //! | [`settle`] | step 6 |
-//! | [`operate`] | an operator's tool, used on stopped drives |
 //! | [`watch`] | looks at the records of replacements on the way |
+//! | [`awaited`] | a state that a node has to tell |
+//! | [`operate`] | an operator's tool, used on stopped drives |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
@@ -33,6 +34,7 @@
 //! | [`bench`] | figures of this machine and this build |
 
 pub mod admin;
+pub mod awaited;
 pub mod background;
 pub mod bench;
 pub mod case;

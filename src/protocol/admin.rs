@@ -135,6 +135,9 @@ pub struct ReplacementStatus {
     pub reasons: Vec<String>,
     /// What an operator has to know.
     pub alarms: Vec<String>,
+    /// What stands in the way now: numbers of refusals, names of alarms, each once.
+    #[serde(default)]
+    pub standing: Vec<String>,
     /// Durable steps taken since the start.
     pub writes: u64,
     /// Proofs written since the start.

@@ -119,10 +119,16 @@ crash_points! {
         SourceRetired,
         ReceiptWritten,
         ApprovalConsumed,
+        PlanExtended,
         ImportRebound,
         FlatMoved,
         FlatRemoved,
         LegacyAbandoned,
+        MarkerRolledBack,
+        HandoffRebound,
+        SuccessorRebound,
+        ReadinessDeferred,
+        FailureRecorded,
     ]
 }
 

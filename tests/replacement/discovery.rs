@@ -168,6 +168,24 @@ fn a_record_that_cannot_be_trusted_blocks_the_set() {
     assert_eq!(decision(&found), resume);
 }
 
+/// Goal: a drive is never taken for another one's target because a record was edited: its marker tells.
+#[test]
+fn a_drive_that_is_marked_by_a_generation_of_other_slots_blocks_the_set() {
+    let world = World::blank(1).until(Step::CursorSaved, 1);
+    let mut found = survey(&world);
+    let elsewhere = "http://node-b.example:9000/srv/zzz".to_owned();
+    let mut intent = found.drives[1].intents[&first()].clone().unwrap();
+    intent.targets = vec![elsewhere.clone()];
+    intent.identities[0].endpoint = elsewhere;
+    found.drives[1].intents.insert(first(), Ok(intent));
+    let discovery = discover::discover(&found);
+    match &discovery.decision {
+        Decision::Block(refusal) => assert_eq!(refusal.number(), "E33"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(discovery.alarms.iter().map(Alarm::name).collect::<Vec<_>>(), ["E33"]);
+}
+
 fn put(found: &mut Survey, change: fn(&mut Intent)) {
     let mut intent = found.drives[1].intents[&first()].clone().unwrap();
     change(&mut intent);

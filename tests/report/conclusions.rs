@@ -224,6 +224,19 @@ fn a_refusal_counts_by_what_became_of_the_records() {
 }
 
 #[test]
+fn a_record_that_was_written_on_beside_a_changed_one_is_a_broken_promise() {
+    let noted = |changed: Vec<String>| {
+        let (drive, path) = ("0/0".to_owned(), "record".to_owned());
+        let note = Note::Tampered { drive, path, changed };
+        concluded(|ground| ground.note(Event::Noted(note.clone())))
+    };
+    assert_eq!(noted(Vec::new()).0, ExitClass::Held);
+    let written = noted(vec!["drive 0/0: record: 1 became 2".to_owned()]);
+    assert_eq!(written.0, ExitClass::Broken);
+    assert!(written.2.contains("1 became 2"), "{}", written.2);
+}
+
+#[test]
 fn the_end_of_a_run_counts_by_who_is_to_blame() {
     let noted = |note: Note| concluded(|ground| ground.note(Event::Noted(note))).0;
     let stuck = |is_promise| Note::Stuck { waiting_for: "node 1".to_owned(), is_promise };

@@ -3,7 +3,8 @@
 //! Verified: a version whose removal was acknowledged is seen by no read that began after that, under
 //! load or in the end, and lies on fewer drives than it takes to count; a delete marker that was
 //! acknowledged, and not removed since, is listed by every node and lies on enough drives; the null
-//! version is no object from before its last acknowledged delete.
+//! version is no object from before its last acknowledged delete; a bucket that was deleted, and that nobody
+//! has asked to make since, is listed by no node and lies on no drive.
 //!
 //! Not verified: objects (`acknowledged_writes_survive`), copies below a quorum that a drive kept
 //! because it was away (`nothing_leaked` and the report of the census name them).
@@ -32,8 +33,10 @@ use super::model::story::Told;
 use super::model::tolerance::Kept;
 use super::model::tolerance::Tolerance;
 use super::model::wire::Wire;
+use crate::harness::workload::history::Action;
 use crate::harness::workload::history::Seen;
 use crate::harness::workload::record::NEVER;
+use crate::harness::workload::record::Op;
 use crate::value::VersionId;
 
 /// Its name.
@@ -64,10 +67,41 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         let message = "no node was asked what it has in the end".to_owned();
         check.examination.found(Found::undecided("no_final_reads", message));
     }
+    buckets(&mut check.examination, witnesses);
     if !check.drives.are_known {
         check.examination.nobody_looked();
     }
     check.examination.finish()
+}
+
+/// Buckets whose deletion was acknowledged, and that nobody has asked to make since.
+fn buckets(examination: &mut Examination, witnesses: &Witnesses<'_>) {
+    let history = witnesses.history;
+    for (name, positions) in &history.buckets {
+        let ops = || positions.iter().map(|position| &history.ops[*position]);
+        let is_deletion = |op: &&Op| op.asked.action == Action::DeleteBucket;
+        let Some(deleted) = ops().filter(is_deletion).rfind(|op| op.is_acknowledged()) else {
+            continue;
+        };
+        if ops().any(|op| op.asked.action == Action::CreateBucket && op.ended > deleted.invoked) {
+            continue;
+        }
+        examination.examined();
+        let census = witnesses.census.iter();
+        let drives = census.flat_map(|census| &census.buckets).find(|bucket| bucket.name == *name);
+        let listed = history.final_reads().find(|op| {
+            let seen = op.answer.as_ref().and_then(|answer| answer.seen.as_ref());
+            op.asked.target.bucket == *name && matches!(seen, Some(Seen::Listing(_)))
+        });
+        let shown = match (drives, listed) {
+            (Some(_), _) => "census.json".to_owned(),
+            (None, Some(op)) => op.line(),
+            (None, None) => continue,
+        };
+        let message = format!("bucket {name} was deleted, and is there again");
+        let found = Found::fail("bucket_returned", message);
+        examination.found(found.explained_by([deleted.id()]).shown_in(shown));
+    }
 }
 
 struct Check<'a, 'b> {
@@ -225,5 +259,78 @@ fn shows(step: &Step, id: Id) -> bool {
         What::Read(View::Latest(_, seen)) => *seen == Some(id),
         What::Read(View::Stack { rows, .. }) => rows.iter().any(|row| row.id == id),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::audit::census::BucketCensus;
+    use crate::harness::audit::census::Census;
+    use crate::harness::check::Facts;
+    use crate::harness::check::Verdict;
+    use crate::harness::workload::history::Ending;
+    use crate::harness::workload::history::Entry;
+    use crate::harness::workload::history::Event;
+    use crate::harness::workload::history::HISTORY_FORMAT;
+    use crate::harness::workload::history::Operation;
+    use crate::harness::workload::history::Outcome;
+    use crate::harness::workload::record::History;
+    use crate::value::ObjectKey;
+
+    fn judged(actions: &[Action], lies_there: bool) -> Verdict {
+        let header = Event::Header { format: HISTORY_FORMAT, case: "c".to_owned(), seed: 1 };
+        let mut events = vec![header];
+        for (op, action) in (1..).zip(actions) {
+            let target = ObjectKey { bucket: "doomed".to_owned(), key: String::new() };
+            let asked = Operation { op, client: 1, node: 0, target, action: action.clone() };
+            events.push(Event::Invoked(asked));
+            events.push(Event::Ended(Ending {
+                op,
+                outcome: Outcome::Acknowledged,
+                reason: String::new(),
+                status: Some(200),
+                version: None,
+                etag: None,
+                delete_marker: false,
+                upload: None,
+                seen: None,
+            }));
+        }
+        let entries = events.into_iter().zip(0..);
+        let entries = entries.map(|(event, seq)| Entry { seq, at_us: seq, event });
+        let history = History::of(entries).unwrap();
+        let bucket = BucketCensus { name: "doomed".to_owned(), missing_on: Vec::new() };
+        let census = Census {
+            format: 1,
+            deployment: None,
+            drives: Vec::new(),
+            buckets: lies_there.then_some(bucket).into_iter().collect(),
+            keys: Vec::new(),
+            surplus: Vec::new(),
+            replacement: Vec::new(),
+            bytes_read: 0,
+        };
+        let facts = Facts {
+            nodes: 1,
+            drives: Vec::new(),
+            set_drives: 1,
+            parity: 0,
+            survives_power_loss: true,
+            buckets: Default::default(),
+        };
+        let witnesses = Witnesses { facts: &facts, history: &history, census: Some(&census) };
+        let mut examination = Examination::of(NAME);
+        buckets(&mut examination, &witnesses);
+        examination.finish().verdict
+    }
+
+    #[test]
+    fn a_deleted_bucket_may_not_come_back_unless_it_was_made_again() {
+        let (made, gone) = (Action::CreateBucket, Action::DeleteBucket);
+        let deleted = [made.clone(), gone.clone()];
+        assert_eq!(judged(&deleted, false), Verdict::Pass);
+        assert_eq!(judged(&deleted, true), Verdict::Fail);
+        assert_ne!(judged(&[made.clone(), gone, made], true), Verdict::Fail);
     }
 }

@@ -1,11 +1,11 @@
 //! A drive is marked by whoever rebuilds it, and by nobody else.
 //!
-//! Verified, by the census, and by every look in the course of the run at which all drives were at rest: each marker names a generation whose record is there, claims that drive, and has not
-//! stepped back for somebody who owns every marker; a generation that rebuilds has marked each of its targets; one
-//! that is over has left no marker.
+//! Verified, by the census, and by every look in the course of the run at which all drives were at rest: each marker
+//! names a generation whose record is there, claims that drive, and has not stepped back for somebody who owns every
+//! marker; a generation that rebuilds has marked each of its targets; one that is over has left no marker.
 //!
-//! Not verified: what was marked between two looks, or while somebody wrote; a generation's own markers, in a look,
-//! once another drive was put in the place of a target that had been replaced before.
+//! Not verified: what was marked between two looks, while somebody wrote, or while a stranger's hand had changed a
+//! record or marker; a generation's own markers, in a look, once another drive was put in the place of a target that had been replaced before.
 
 use super::Judgement;
 use super::Witnesses;
@@ -13,6 +13,7 @@ use super::findings::Examination;
 use super::findings::Found;
 use super::generations::Generations;
 use super::sightings::injected;
+use super::sightings::is_tampered_with;
 use crate::harness::workload::record::History;
 
 /// Its name.
@@ -26,7 +27,7 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     all.tell_unreadable(&mut examination, Found::undecided);
     for sighting in &witnesses.history.sightings {
         let is_whole = witnesses.facts.drives.iter().all(|it| sighting.what.at_rest.contains(it));
-        if is_whole {
+        if is_whole && !is_tampered_with(witnesses.history, sighting.seq) {
             let place = format!("history.jsonl:{}", sighting.seq + 1);
             let replaced = replaced_again(witnesses.history, sighting.seq);
             let seen = Generations::of_drives(&sighting.what.held);

@@ -3,8 +3,9 @@
 //! Verified, by the records on the drives: no generation has two successors and none two predecessors, by any
 //! record that tells; a committed handoff's successor is there, or the proof that it is over, and so is whoever an
 //! older release's generation was imported into; no two generations claim one target at once; a drive that was
-//! replaced was handed over no more often than the history changed it; who was seen rebuilding a drive as that came
-//! under other mounts, or was replaced, was not the one to prove it whole.
+//! replaced was handed over no more often than the history changed it, and no more generations began on it than drives
+//! were put in; who was seen rebuilding a drive as that came under other mounts, or was replaced, was not the one to
+//! prove it whole.
 //!
 //! Not verified: generations of which neither a record nor a proof nor a link is left.
 
@@ -48,6 +49,13 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         }
     }
     for (drive, changes) in replaced(witnesses.history) {
+        let begun = begun_on(&all, drive);
+        let put_in = put_in(witnesses, drive);
+        if begun.len() > put_in {
+            let message =
+                format!("{begun:?} began on drive {drive}, which was replaced {put_in} times");
+            examination.found(Found::fail("begun_again", message).shown_in("census.json"));
+        }
         let of_drive = |(predecessor, _): &&(String, String)| {
             all.any(predecessor).is_some_and(|it| it.targets_drive(drive))
         };
@@ -89,6 +97,28 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         examination.found(Found::fail("claimed_twice", message).shown_in("census.json"));
     }
     examination.finish()
+}
+
+/// The generations of a drive that nobody has passed it on to, nor imported anything into.
+fn begun_on<'a>(all: &'a Generations, drive: &str) -> BTreeSet<&'a String> {
+    let known = all.intents.iter().chain(&all.proofs);
+    // What an older release began was imported.
+    let known = known.filter(|(_, generation)| generation.imported_into.is_none());
+    let of_drive = known.filter(|(_, generation)| generation.targets_drive(drive));
+    let ids: BTreeSet<&String> = of_drive.map(|(id, _)| id).collect();
+    let has_taken_over = |id: &String| {
+        let mut intents = all.intents.values();
+        all.edges.iter().any(|(_, successor)| successor == id)
+            || intents.any(|intent| intent.imported_into.as_ref() == Some(id))
+    };
+    ids.into_iter().filter(|id| !has_taken_over(id)).collect()
+}
+
+/// How often another drive was put into a slot.
+fn put_in(witnesses: &Witnesses<'_>, drive: &str) -> usize {
+    let strikes = injected(witnesses.history);
+    let put_in = strikes.filter(|fault| fault.what.name == "replace_drive");
+    put_in.filter(|fault| fault.what.drives.iter().any(|it| it == drive)).count()
 }
 
 /// Generations that were rebuilding a drive when it changed for the last time, and proved it whole all the same.

@@ -80,7 +80,7 @@ fn of_drive<'a>(witnesses: &Witnesses<'a>, drive: &'a str, pairs: &mut Vec<Pair<
     let mut last = None::<State<'a>>;
     let mut durable = None::<State<'a>>;
     let mut faults =
-        injected(history).filter(|fault| fault.what.drives.iter().any(|it| it == drive));
+        struck_or_undone(history).filter(|fault| fault.what.drives.iter().any(|it| it == drive));
     let mut fault = faults.next();
     let mut pass = |last: &mut Option<State<'a>>, durable: &mut Option<State<'a>>, until: u64| {
         while let Some(struck) = fault.filter(|fault| fault.seq < until) {
@@ -137,6 +137,27 @@ pub(super) fn injected(history: &History) -> impl Iterator<Item = &At<FaultEvent
     history.faults.iter().filter(|fault| fault.what.phase == FaultPhase::Injected)
 }
 
+/// Whether a record or marker was, at `seq`, as a stranger's hand had changed it.
+pub(super) fn is_tampered_with(history: &History, seq: u64) -> bool {
+    let changed = injected(history).filter(|fault| fault.what.name == "tamper_record");
+    let is_given_back = |id: u64| {
+        let mut healed = struck_or_undone(history).filter(|it| it.what.fault == id);
+        healed.any(|it| it.what.phase == FaultPhase::Healed && it.seq < seq)
+    };
+    let mut changed = changed.filter(|fault| fault.seq < seq);
+    changed.any(|fault| !is_given_back(fault.what.fault))
+}
+
+/// Every strike, and every time that what a stranger's hand had changed was given back: that is somebody else's change
+/// once more.
+fn struck_or_undone(history: &History) -> impl Iterator<Item = &At<FaultEvent>> {
+    history.faults.iter().filter(|fault| match fault.what.phase {
+        FaultPhase::Injected => true,
+        FaultPhase::Healed => fault.what.name == "tamper_record",
+        FaultPhase::InForce | FaultPhase::NotReached => false,
+    })
+}
+
 /// The strike that a sighting was taken for, if it had struck by then.
 fn struck_before<'a>(history: &'a History, sighting: &At<Sighting>) -> Option<&'a FaultEvent> {
     let id = sighting.what.fault?;
@@ -155,4 +176,34 @@ fn is_durable(history: &History, sighting: &At<Sighting>, drive: &str) -> bool {
     is_at_rest
         && sighting.what.fault.is_some()
         && struck_before(history, sighting).is_none_or(is_mounted_anew)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stranger_has_changed_is_his_until_it_is_given_back() {
+        let event = |seq, phase| At {
+            seq,
+            at_us: 0,
+            what: FaultEvent {
+                fault: 1,
+                name: "tamper_record".to_owned(),
+                phase,
+                nodes: vec![0],
+                drives: vec!["0/4".to_owned()],
+                at: None,
+                evidence: String::new(),
+            },
+        };
+        let mut history = History::default();
+        history.faults.push(event(10, FaultPhase::Injected));
+        let is_tampered = |history: &History| [5, 15, 25].map(|seq| is_tampered_with(history, seq));
+        assert_eq!(is_tampered(&history), [false, true, true]);
+        history.faults.push(event(20, FaultPhase::Healed));
+        assert_eq!(is_tampered(&history), [false, true, false]);
+        history.faults[0].what.name = "kill".to_owned();
+        assert_eq!(is_tampered(&history), [false, false, false]);
+    }
 }

@@ -32,6 +32,7 @@ mod fail_reads;
 mod fill_drive;
 mod hang_peer;
 mod hang_writes;
+mod hold;
 mod kill;
 mod missing_mount;
 mod partition;
@@ -41,11 +42,13 @@ mod probe;
 mod progress;
 mod pull_drive;
 mod read_only;
+mod records;
 mod replace_drive;
 mod return_drive;
 mod rot_files;
 mod sight;
 mod swap_shards;
+mod tamper_record;
 mod trap;
 mod trigger;
 mod vm_restart;
@@ -103,6 +106,11 @@ trait Standing: Send + Sync {
         false
     }
 
+    /// The drives that it turned out to be about, where the scenario does not name them.
+    fn drives(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether it strikes by itself later on and tells of it then (a trap for requests).
     fn is_waiting(&self) -> bool {
         false
@@ -128,7 +136,7 @@ impl From<TestbedError> for Miss {
 type Injected = Result<Option<Box<dyn Standing>>, Miss>;
 
 /// Where a task of a node is held for a fault.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Held {
     node: usize,
     arm: u64,
@@ -318,11 +326,14 @@ impl Injector {
             scene.sight(&format!("at {}", held.point)).await?;
         }
         let injected = inject(&armed.fault, &scene).await;
-        if let Some(held) = held {
+        // One that is to stay held is let go when the fault is healed, unless that has failed to strike.
+        let stays = matches!((&armed.fault, &injected), (Fault::Hold(_), Ok(_)));
+        if let Some(held) = held.filter(|_| !stays) {
             trigger::let_go(&self.testbed, &held).await;
         }
         if let Some(standing) = injected? {
-            let (teller, told_in_force) = (teller.clone(), false);
+            let (mut teller, told_in_force) = (teller.clone(), false);
+            teller.event.drives.extend(standing.drives());
             self.lasting().push(Lasting { teller, standing, ended_then, told_in_force });
         }
         if matches!(armed.fault, Fault::ReturnDrive(_)) {
@@ -355,11 +366,14 @@ impl Injector {
 
     /// Heals every fault that is in force, the newest first: tells `InForce` if work went on while it
     /// lasted and it is still measured, undoes it, tells `Healed` when that was seen. Nodes that `kill` took
-    /// down are started last, and have told their port when this returns.
+    /// down are started last, and have told their port when this returns; those that `tamper_record` stops to look
+    /// at their records stay down.
     ///
     /// # Errors
     /// Something could not be undone; the rest was tried all the same.
     pub async fn heal_all(&self) -> Result<(), TestbedError> {
+        // Nobody looks at the drives while somebody changes them.
+        let _striking = self.striking.lock().await;
         let mut all = std::mem::take(&mut *self.lasting());
         all.reverse();
         // Stable: within both halves the newest stays first.
@@ -415,6 +429,8 @@ async fn inject(fault: &Fault, scene: &Scene<'_>) -> Injected {
         Fault::Partition(fault) => partition::cut(fault, scene).await,
         Fault::Delay(fault) => partition::delay(fault, scene).await,
         Fault::HangPeer(fault) => hang_peer::inject(fault, scene).await,
+        Fault::Hold(fault) => hold::inject(fault, scene).await,
+        Fault::TamperRecord(fault) => tamper_record::inject(fault, scene).await,
     }
 }
 

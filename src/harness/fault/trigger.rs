@@ -49,7 +49,10 @@ pub(super) async fn wait(
     let Some(point) = trigger.at else {
         return Ok(None);
     };
-    let nodes = armed.fault.nodes(testbed.plan().nodes);
+    let nodes = match trigger.on_node {
+        Some(node) => vec![node],
+        None => armed.fault.nodes(testbed.plan().nodes),
+    };
     let nth = trigger.nth.unwrap_or(1);
     wait_at(testbed, &nodes, point, nth, deadline).await.map(Some)
 }

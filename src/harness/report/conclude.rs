@@ -32,6 +32,9 @@ pub const TOOL: &str = "operator_tool";
 /// The kind of finding that a node amounts to which refuses a record and changes it nevertheless.
 pub const REFUSED_AND_CHANGED: &str = "refused_and_changed";
 
+/// The kind of the finding of records that were written on beside one that somebody else had changed.
+pub const EVIDENCE_TOUCHED: &str = "evidence_touched";
+
 /// Of all that was examined, the share in percent that may be excused as beyond tolerance.
 const EXCUSED_PERCENT_MAX: u64 = 5;
 
@@ -340,7 +343,16 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
         Note::BelowMountPoint { .. }
         | Note::Damage { .. }
         | Note::Shared { .. }
-        | Note::Release { .. } => None,
+        | Note::Release { .. }
+        | Note::Told { .. } => None,
+        Note::Tampered { drive, path, changed } => {
+            let first = changed.first()?;
+            let count = changed.len();
+            let reason = format!(
+                "{count} records were changed beside drive {drive}: {path}, which somebody else had changed: {first}"
+            );
+            Some((Some(EVIDENCE_TOUCHED), (ExitClass::Broken, reason)))
+        }
         Note::Refused { node, words, records, changed } => match (records, changed.first()) {
             (_, Some(first)) => {
                 let count = changed.len();

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use super::meanwhile;
+use super::meanwhile::Changed;
+use super::passes;
 use crate::harness::audit::census::Census;
 use crate::harness::audit::census::VersionClass;
 use crate::harness::scenario::form::Counter;
@@ -70,7 +73,29 @@ fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
             })
         }
         Counter::VersionsHealed => healed(history, census),
+        Counter::LongestLineage => passes::longest_lineage(census),
+        Counter::PassesResumed => passes::resumed(history),
+        Counter::StatesTold => {
+            let told = history.notes.iter().filter(|note| matches!(note.what, Note::Told { .. }));
+            told.count() as u64
+        }
+        Counter::OverwritesWhileAway => away(history, Changed::NullVersion),
+        Counter::DeletesWhileAway => away(history, Changed::Key),
+        Counter::MarkersRemovedWhileAway => away(history, Changed::Marker),
+        Counter::OverwritesWhileHeld => held(history, Changed::NullVersion),
+        Counter::DeletesWhileHeld => held(history, Changed::Key),
+        Counter::MarkersRemovedWhileHeld => held(history, Changed::Marker),
     }
+}
+
+/// Changes of a kind while a drive was out of its slot.
+fn away(history: &History, changed: Changed) -> u64 {
+    meanwhile::changes(history, changed, &meanwhile::away(history))
+}
+
+/// Changes of a kind while a rebuild was held.
+fn held(history: &History, changed: Changed) -> u64 {
+    meanwhile::changes(history, changed, &meanwhile::held(history))
 }
 
 /// Whether a write carries a precondition.

@@ -42,6 +42,8 @@ mod junit;
 mod limits;
 mod lineage;
 pub mod markdown;
+mod meanwhile;
+mod passes;
 pub mod recorded;
 mod recovery;
 pub mod redact;

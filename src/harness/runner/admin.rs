@@ -18,6 +18,7 @@ use tokio::time;
 use crate::protocol::admin::HealProgress;
 use crate::protocol::admin::HealStarted;
 use crate::protocol::admin::NodeStatus;
+use crate::protocol::replacement::status::Answer;
 use crate::sigv4;
 use crate::sigv4::Credentials;
 use crate::sigv4::Payload;
@@ -64,6 +65,14 @@ impl Admin {
     pub async fn progress(&self, address: SocketAddr, id: &str) -> Result<HealProgress, String> {
         let path = format!("/firedrill/v1/heal/{}", sigv4::encode(id, false));
         self.ask("GET", address, &path, "").await
+    }
+
+    /// What the node at `address` and its peers tell of generations.
+    ///
+    /// # Errors
+    /// As [`Admin::status`].
+    pub async fn replacement(&self, address: SocketAddr) -> Result<Answer, String> {
+        self.ask("GET", address, "/firedrill/v1/replacement", "").await
     }
 
     async fn ask<T: DeserializeOwned>(

@@ -66,7 +66,9 @@ impl Background {
             };
         }
         // Faults strike in the order of the scenario, whether armed or not.
-        self.drained().await?;
+        if !strikes_beside(fault) {
+            self.drained().await?;
+        }
         self.injector.strike(armed, TRIGGER_PATIENCE).await?;
         Ok(())
     }
@@ -104,7 +106,17 @@ impl Drop for Background {
 fn strikes_under_load(fault: &Fault) -> bool {
     let is_about_requests =
         matches!(fault, Fault::LostReply(_) | Fault::HalfRequest(_) | Fault::Pause(_));
-    is_about_requests || !fault.trigger().is_immediate()
+    is_about_requests || !fault.trigger().is_immediate() && !strikes_beside(fault)
+}
+
+/// Whether a fault is waited for at its step, beside those that are armed: what an executor that is held there does
+/// next is what they wait for, or what the next steps are about.
+fn strikes_beside(fault: &Fault) -> bool {
+    match fault {
+        Fault::Hold(_) => true,
+        Fault::TamperRecord(fault) => fault.live,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -118,5 +130,9 @@ mod tests {
         assert!(strikes_under_load(&fault("kill: { node: 0, after_operations: 5 }")));
         assert!(strikes_under_load(&fault("lost_reply: { node: 0, request: put }")));
         assert!(strikes_under_load(&fault("pause: { node: 0, for_ms: 5 }")));
+        assert!(!strikes_under_load(&fault("hold: { node: 0, at: put.meta_renamed }")));
+        let tampers = "tamper_record: { node: 0, into: E28, at: put.meta_renamed";
+        assert!(strikes_under_load(&fault(&format!("{tampers} }}"))));
+        assert!(!strikes_under_load(&fault(&format!("{tampers}, live: true }}"))));
     }
 }

@@ -110,7 +110,8 @@ impl Life<'_> {
         }
         self.start_all().await?;
         self.waiting.on_the_cluster("the buckets to be made");
-        self.driver.prepare(&self.plan.workload, PREPARE_PATIENCE).await.map_err(stuck)?;
+        let there = self.plan.workload_at_first();
+        self.driver.prepare(&there, PREPARE_PATIENCE).await.map_err(stuck)?;
 
         let mut lists = self.plan.lists().into_iter();
         let mut bucket_turn = 0;
@@ -160,6 +161,23 @@ impl Life<'_> {
                 }
                 Step::Operator(step) => self.operate(step).await?,
                 Step::FlattenRecords(on) => self.flatten(on.node).await?,
+                Step::CreateBucket(on) => {
+                    bucket_turn += 1;
+                    self.waiting.on_the_cluster(format!("bucket {} to be made", on.bucket));
+                    let kind = self.plan.workload.buckets[&on.bucket];
+                    let driver = &self.driver;
+                    let made =
+                        driver.create_bucket(&on.bucket, kind, bucket_turn, PREPARE_PATIENCE);
+                    made.await.map_err(stuck)?;
+                }
+                Step::DeleteBucket(on) => {
+                    bucket_turn += 1;
+                    self.waiting.on_the_cluster(format!("bucket {} to be deleted", on.bucket));
+                    let driver = &self.driver;
+                    let gone = driver.delete_bucket(&on.bucket, bucket_turn, PREPARE_PATIENCE);
+                    gone.await.map_err(stuck)?;
+                }
+                Step::Await(state) => self.awaited(state).await?,
                 Step::Settle(settle) => self.settle(settle).await?,
                 Step::Check(_) => {}
             }

@@ -16,6 +16,8 @@ pub struct Trigger {
     pub at: Option<CrashPoint>,
     /// At the n-th passing of `at`, from 1.
     pub nth: Option<u32>,
+    /// The node that has to pass `at`; one of those that the fault names otherwise.
+    pub on_node: Option<usize>,
     /// After so many operations of the load have ended, counted from when it was armed.
     pub after_operations: Option<u64>,
     /// So long after it was armed.
@@ -36,6 +38,9 @@ macro_rules! fault_fields {
             /// At the n-th passing of `at`, from 1.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub nth: Option<u32>,
+            /// The node that has to pass `at`, where that is another one than the fault is about.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub on_node: Option<usize>,
             /// After so many operations of the load have ended.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub after_operations: Option<u64>,
@@ -50,6 +55,7 @@ macro_rules! fault_fields {
                 Trigger {
                     at: self.at,
                     nth: self.nth,
+                    on_node: self.on_node,
                     after_operations: self.after_operations,
                     after_ms: self.after_ms,
                 }
@@ -243,6 +249,26 @@ fault_fields! {
     }
 }
 
+fault_fields! {
+    /// The task that passes a crash point is held there until healed; the node serves on.
+    Hold {
+        /// The node.
+        node: usize,
+    }
+}
+fault_fields! {
+    /// A stranger's hand changes what is durable of the replacement that is under way. It is given back when healed.
+    TamperRecord {
+        /// The node whose drives are being replaced.
+        node: usize,
+        /// What is changed.
+        into: Tampering,
+        /// Whether the node runs on meanwhile; it is stopped otherwise.
+        #[serde(default)]
+        live: bool,
+    }
+}
+
 /// Serde's default for counts.
 fn one() -> usize {
     1
@@ -293,6 +319,34 @@ pub enum RotTarget {
     XlMeta,
     /// The drive's format.json.
     Format,
+}
+
+/// What a stranger's hand makes of a record: a condition under which a replacement has to stop, called by its number,
+/// or, where there is none, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Tampering {
+    /// The intent has a schema that a later release writes.
+    E3,
+    /// The intent is torn, beside its seal.
+    E5,
+    /// The intent has another execution protocol.
+    E7,
+    /// The intent's targets are not the ones that its identities are about.
+    E9,
+    /// The target's marker is longer than an owner may be.
+    E27,
+    /// The target's marker names a stranger.
+    E28,
+    /// The intent is about another slot, in every place.
+    E33,
+    /// Another drive holds an intent of the same revision that says something else.
+    E50,
+    /// The intent is torn, and was not sealed yet.
+    #[serde(rename = "torn_unsealed")]
+    TornUnsealed,
+    /// A formatted target that is not marked yet is marked by a stranger.
+    #[serde(rename = "second_marker")]
+    SecondMarker,
 }
 
 /// Which requests a fault of the network is about.
@@ -357,6 +411,8 @@ faults! {
     Partition = "partition",
     Delay = "delay",
     HangPeer = "hang_peer",
+    Hold = "hold",
+    TamperRecord = "tamper_record",
 }
 
 impl Trigger {
@@ -382,6 +438,8 @@ impl Fault {
             Self::Partition(fault) => [fault.from.as_slice(), &fault.to].concat(),
             Self::Delay(fault) => [fault.from.as_slice(), &fault.to].concat(),
             Self::HangPeer(fault) => vec![fault.node],
+            Self::Hold(fault) => vec![fault.node],
+            Self::TamperRecord(fault) => vec![fault.node],
             _ => self.slots().map(|(node, _)| node).into_iter().collect(),
         };
         nodes.sort_unstable();
@@ -467,6 +525,8 @@ mod tests {
             "partition: { from: [0], to: [0] }",
             "delay: { from: [0], to: [0], by_ms: 5 }",
             "hang_peer: { node: 0 }",
+            "hold: { node: 0, at: put.meta_renamed }",
+            "tamper_record: { node: 0, into: E5 }",
         ];
         let mut seen = std::collections::BTreeSet::new();
         for text in samples {

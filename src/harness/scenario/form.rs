@@ -248,6 +248,12 @@ pub enum Step {
     Operator(OperatorStep),
     /// Records on the drives of a node that is stopped are put where older releases kept them.
     FlattenRecords(OnNode),
+    /// A bucket of the workload that is not there yet is made.
+    CreateBucket(OnBucket),
+    /// A bucket is emptied and deleted.
+    DeleteBucket(OnBucket),
+    /// Every armed fault has struck, and a node tells a state of its replacements; that it does not is a failure.
+    Await(Await),
     /// Everything is healed, started and given time to become whole.
     Settle(Settle),
     /// Final reads, census, verdict: the last step.
@@ -266,6 +272,9 @@ impl Step {
             Self::RecreateBucket(_) => "recreate_bucket",
             Self::Operator(_) => "operator",
             Self::FlattenRecords(_) => "flatten_records",
+            Self::CreateBucket(_) => "create_bucket",
+            Self::DeleteBucket(_) => "delete_bucket",
+            Self::Await(_) => "await",
             Self::Settle(_) => "settle",
             Self::Check(_) => "check",
         }
@@ -300,6 +309,18 @@ pub struct StartNode {
 pub struct OnBucket {
     /// The bucket.
     pub bucket: String,
+}
+
+/// A state of its replacements that a node has to tell, while it rebuilds nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Await {
+    /// The node.
+    pub node: usize,
+    /// What it has to name in its status: the number of a refusal, or an alarm.
+    pub told: String,
+    /// How long it may take, in seconds.
+    pub within_s: u64,
 }
 
 /// How long a cluster may take to become whole.
@@ -375,6 +396,24 @@ pub enum Counter {
     OperationsUnderFault,
     /// Versions acknowledged before a drive's contents were destroyed and whole in the census.
     VersionsHealed,
+    /// Generations in the longest chain of replacements that the records on the drives tell of.
+    LongestLineage,
+    /// Times that a pass went on from where its records stood before its node had died, as both sets of records show.
+    PassesResumed,
+    /// States of replacements that were awaited and told.
+    StatesTold,
+    /// Null versions that were overwritten while a drive was out of its slot.
+    OverwritesWhileAway,
+    /// Keys that were deleted without naming a version while a drive was out of its slot.
+    DeletesWhileAway,
+    /// Delete markers that were removed while a drive was out of its slot.
+    MarkersRemovedWhileAway,
+    /// Null versions that were overwritten while a rebuild was held.
+    OverwritesWhileHeld,
+    /// Keys that were deleted without naming a version while a rebuild was held.
+    DeletesWhileHeld,
+    /// Delete markers that were removed while a rebuild was held.
+    MarkersRemovedWhileHeld,
 }
 
 impl Counter {
@@ -394,6 +433,15 @@ impl Counter {
         Self::NodesRestarted,
         Self::OperationsUnderFault,
         Self::VersionsHealed,
+        Self::LongestLineage,
+        Self::PassesResumed,
+        Self::StatesTold,
+        Self::OverwritesWhileAway,
+        Self::DeletesWhileAway,
+        Self::MarkersRemovedWhileAway,
+        Self::OverwritesWhileHeld,
+        Self::DeletesWhileHeld,
+        Self::MarkersRemovedWhileHeld,
     ];
 
     /// Its name, as scenarios spell it.
@@ -413,6 +461,15 @@ impl Counter {
             Self::NodesRestarted => "nodes_restarted",
             Self::OperationsUnderFault => "operations_under_fault",
             Self::VersionsHealed => "versions_healed",
+            Self::LongestLineage => "longest_lineage",
+            Self::PassesResumed => "passes_resumed",
+            Self::StatesTold => "states_told",
+            Self::OverwritesWhileAway => "overwrites_while_away",
+            Self::DeletesWhileAway => "deletes_while_away",
+            Self::MarkersRemovedWhileAway => "markers_removed_while_away",
+            Self::OverwritesWhileHeld => "overwrites_while_held",
+            Self::DeletesWhileHeld => "deletes_while_held",
+            Self::MarkersRemovedWhileHeld => "markers_removed_while_held",
         }
     }
 }

@@ -269,6 +269,17 @@ impl Plan {
         }
     }
 
+    /// The workload with those buckets alone that are there before the first step.
+    pub fn workload_at_first(&self) -> WorkloadSpec {
+        let mut workload = self.workload.clone();
+        for step in &self.steps {
+            if let Step::CreateBucket(on) = step {
+                workload.buckets.remove(&on.bucket);
+            }
+        }
+        workload
+    }
+
     /// What each client of each load is going to ask, with the load's step.
     pub fn lists(&self) -> Vec<(usize, Vec<LaneList>)> {
         lists(&self.workload, &self.steps, &self.testbed, self.seed)

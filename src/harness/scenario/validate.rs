@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use super::fault::Fault;
+use super::form::Await;
 use super::form::SCENARIO_FORMAT;
 use super::form::ScenarioForm;
 use super::form::Step;
@@ -18,6 +19,8 @@ use crate::harness::check;
 use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::Mix;
 use crate::harness::workload::spec::Targets;
+use crate::protocol::replacement::discover::Alarm;
+use crate::protocol::replacement::refusal::Refusal;
 
 /// A path such as `steps[2].inject.kill`, and what is wrong there.
 pub type Problem = (String, String);
@@ -209,10 +212,14 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
         _ => add(problems, "steps", "the step before `check` is `settle`"),
     }
     let mut away: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut buckets = Buckets::before(form);
     for (index, step) in form.steps.iter().enumerate() {
         let path = format!("steps[{index}].{}", step.name());
         match step {
-            Step::Load(spec) => load(form, &path, spec, problems),
+            Step::Load(spec) => {
+                load(form, &path, spec, problems);
+                buckets.serve(form, &path, spec, problems);
+            }
             Step::Inject(fault) => inject(form, &path, fault, &mut away, problems),
             Step::Heal(_) => {}
             Step::Start(on) => {
@@ -228,6 +235,9 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
                 }
             }
             Step::Operator(step) => operator(form, &path, step, problems),
+            Step::CreateBucket(on) => buckets.change(form, &path, &on.bucket, true, problems),
+            Step::DeleteBucket(on) => buckets.change(form, &path, &on.bucket, false, problems),
+            Step::Await(state) => awaited(form, &path, state, problems),
             Step::Settle(settle) => {
                 if settle.within_s == 0 {
                     add(problems, &format!("{path}.within_s"), "nothing settles within 0 seconds");
@@ -267,6 +277,67 @@ fn operator(form: &ScenarioForm, path: &str, step: &OperatorStep, problems: &mut
             add(problems, &path, "a misuse has to be refused: state by what in `refused`");
         }
         _ => {}
+    }
+}
+
+/// Which buckets of the workload are there, step by step.
+struct Buckets<'a> {
+    absent: BTreeSet<&'a str>,
+}
+
+impl<'a> Buckets<'a> {
+    /// Before the first step: those that a step makes are not there yet.
+    fn before(form: &'a ScenarioForm) -> Self {
+        let made = form.steps.iter().filter_map(|step| match step {
+            Step::CreateBucket(on) => Some(on.bucket.as_str()),
+            _ => None,
+        });
+        Self { absent: made.collect() }
+    }
+
+    /// A step makes or deletes one.
+    fn change(
+        &mut self,
+        form: &ScenarioForm,
+        path: &str,
+        bucket: &'a str,
+        is_made: bool,
+        problems: &mut Vec<Problem>,
+    ) {
+        let place = format!("{path}.bucket");
+        if !form.workload.buckets.contains_key(bucket) {
+            add(problems, &place, format!("the workload has no bucket `{bucket}`"));
+        }
+        let has_changed =
+            if is_made { self.absent.remove(bucket) } else { self.absent.insert(bucket) };
+        if !has_changed {
+            let state = if is_made { "is there already" } else { "is not there" };
+            add(problems, &place, format!("bucket `{bucket}` {state}"));
+        }
+    }
+
+    /// A load needs those that it names, or else all of them.
+    fn serve(&self, form: &ScenarioForm, path: &str, load: &LoadSpec, problems: &mut Vec<Problem>) {
+        let named = load.buckets.clone();
+        let named = named.unwrap_or_else(|| form.workload.buckets.keys().cloned().collect());
+        if let Some(absent) = named.iter().find(|name| self.absent.contains(name.as_str())) {
+            let message = format!("bucket `{absent}` is not there: name the others");
+            add(problems, &format!("{path}.buckets"), message);
+        }
+    }
+}
+
+/// One `await`.
+fn awaited(form: &ScenarioForm, path: &str, state: &Await, problems: &mut Vec<Problem>) {
+    node_exists(&form.testbed, &format!("{path}.node"), state.node, problems);
+    let mut refusals = Refusal::TABLE.iter().map(|row| row.1);
+    if !refusals.any(|number| number == state.told) && !Alarm::NAMES.contains(&&*state.told) {
+        let told = &state.told;
+        let message = format!("there is neither a refusal nor an alarm `{told}`");
+        add(problems, &format!("{path}.told"), message);
+    }
+    if state.within_s == 0 {
+        add(problems, &format!("{path}.within_s"), "nothing is told within 0 seconds");
     }
 }
 
@@ -316,6 +387,21 @@ fn inject(
         [trigger.at.is_some(), trigger.after_operations.is_some(), trigger.after_ms.is_some()];
     if triggers.iter().filter(|is_set| **is_set).count() > 1 {
         add(problems, &path, "has more than one trigger: `at`, `after_operations` or `after_ms`");
+    }
+    if let Some(node) = trigger.on_node {
+        let place = format!("{path}.on_node");
+        node_exists(&form.testbed, &place, node, problems);
+        if trigger.at.is_none() {
+            add(problems, &place, "names who passes a crash point: state `at`");
+        }
+    }
+    let is_of_a_held_task = match fault {
+        Fault::Hold(_) => true,
+        Fault::TamperRecord(fault) => fault.live,
+        _ => false,
+    };
+    if is_of_a_held_task && trigger.at.is_none() {
+        add(problems, &path, "needs a task that is held: state `at`");
     }
     match trigger.nth {
         Some(_) if trigger.at.is_none() => {

@@ -7,7 +7,6 @@
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::harness::audit::census::DriveProblem;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::protocol::config::Release;
 use crate::value::Digest;
@@ -168,6 +167,25 @@ pub enum Note {
         /// Records that were compared.
         records: u64,
         /// Records that were not as before: the first ones, `node/slot: path`.
+        changed: Vec<String>,
+    },
+    /// A node told a state of its replacements that was awaited.
+    Told {
+        /// The node.
+        node: usize,
+        /// What it named.
+        named: String,
+        /// Its words.
+        words: String,
+    },
+    /// What became of a record that a stranger's hand had changed, and of those around it, until it was given back:
+    /// a promise is broken unless nothing was.
+    Tampered {
+        /// The drive, `node/slot`.
+        drive: String,
+        /// The record's path.
+        path: String,
+        /// What has changed since, in words.
         changed: Vec<String>,
     },
 }

@@ -84,6 +84,37 @@ impl Driver {
         insist.delete_bucket(bucket).await?;
         insist.bucket(bucket, kind, 0).await
     }
+
+    /// Deletes every version in `bucket` and the bucket itself. `turn` tells the calls of a run apart, from 1.
+    ///
+    /// # Errors
+    /// [`NotPrepared`]; what was deleted stays deleted.
+    pub async fn delete_bucket(
+        &self,
+        bucket: &str,
+        turn: u32,
+        limit: Duration,
+    ) -> Result<(), NotPrepared> {
+        let numbers = Numbering::of(PREPARING_CLIENT + turn);
+        let mut insist = Insistence { driver: self, numbers, limit };
+        insist.delete_bucket(bucket).await
+    }
+
+    /// Makes `bucket`, empty. `turn` tells the calls of a run apart, from 1.
+    ///
+    /// # Errors
+    /// [`NotPrepared`]; what was made stays.
+    pub async fn create_bucket(
+        &self,
+        bucket: &str,
+        kind: BucketKind,
+        turn: u32,
+        limit: Duration,
+    ) -> Result<(), NotPrepared> {
+        let numbers = Numbering::of(PREPARING_CLIENT + turn);
+        let mut insist = Insistence { driver: self, numbers, limit };
+        insist.bucket(bucket, kind, 0).await
+    }
 }
 
 impl Insistence<'_> {

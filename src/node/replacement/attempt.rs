@@ -28,6 +28,7 @@ use crate::protocol::replacement::intent::Phase;
 use crate::protocol::replacement::legacy;
 use crate::protocol::replacement::legacy::Release;
 use crate::protocol::replacement::refusal::Refusal;
+use crate::protocol::replacement::refusal::about;
 use crate::protocol::replacement::resolve;
 use crate::protocol::replacement::run;
 use crate::protocol::replacement::scan::Class;
@@ -154,9 +155,18 @@ impl Attempt {
         let leased = if self.takes_leases() { self.targets.as_slice() } else { &[] };
         for target in leased {
             let take = DriveRequest::TakeExecution { holder: self.holder };
-            if let Err(error) = self.node.client(target.endpoint).call(take).await {
-                end = Err(End::Deferred(format!("the lease on {}: {error}", target.name)));
-                break;
+            match self.node.client(target.endpoint).call(take).await {
+                Ok(_) => {}
+                Err(DriveError::Busy { path }) => {
+                    let seen = format!("{path}, held by somebody else");
+                    let on = about(seen, "a lease that is free", &target.name);
+                    end = Err(End::Refused(Refusal::LeaseHeld(on)));
+                    break;
+                }
+                Err(error) => {
+                    end = Err(End::Deferred(format!("the lease on {}: {error}", target.name)));
+                    break;
+                }
             }
         }
         let mut memory = Memory::default();
@@ -166,11 +176,9 @@ impl Attempt {
         self.node.replacements.lives(memory.lives, None);
         for target in leased {
             // It is given up by whoever never got it, too.
-            let give_up = DriveRequest::EndExecution { holder: self.holder };
-            if let Err(error) = self.node.client(target.endpoint).call(give_up).await {
-                tracing::debug!(target = target.name, %error, "a lease was not given up");
-            }
+            self.node.replacements.owes(self.set, target.endpoint, self.holder);
         }
+        give_up(&self.node, self.set).await;
         end.err().unwrap_or(End::Over)
     }
 
@@ -351,7 +359,7 @@ impl Attempt {
             }
         }
         tracing::info!(step = write.step.name(), drive = drive.name(), "replacement step");
-        self.node.replacements.wrote(write.step);
+        self.node.replacements.wrote(self.set, write.step);
         self.node.pass(write.step, drive.name(), &write.path).await;
         Ok(())
     }
@@ -482,6 +490,18 @@ fn ended(refusal: Refusal) -> End {
     match refusal {
         Refusal::TargetNotReady(why) => End::Deferred(why.seen),
         refusal => End::Refused(refusal),
+    }
+}
+
+/// Gives up every lease of the set that its attempts have left. A drive that does not answer keeps its lease until it
+/// does: what was asked of it before may still be under way there.
+pub async fn give_up(node: &Node, set: usize) {
+    for (endpoint, holder) in node.replacements.owed(set) {
+        let give_up = DriveRequest::EndExecution { holder };
+        match node.client(endpoint).call(give_up).await {
+            Ok(_) => node.replacements.settled(endpoint, holder),
+            Err(error) => tracing::debug!(set, endpoint, %error, "a lease was not given up yet"),
+        }
     }
 }
 

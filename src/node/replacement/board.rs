@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
+use uuid::Uuid;
+
 use crate::protocol::admin::ReplacementStatus;
 use crate::protocol::replacement::discover::Alarm;
 use crate::protocol::replacement::discover::Decision;
@@ -26,6 +28,8 @@ struct State {
     sets: BTreeMap<usize, Told>,
     live: BTreeSet<GenerationId>,
     anchors: BTreeMap<GenerationId, String>,
+    /// Leases that attempts have left and whose drives have not heard of it: set, endpoint and holder.
+    leases: BTreeSet<(usize, usize, Uuid)>,
     writes: u64,
     proofs: u64,
     refusals: u64,
@@ -38,6 +42,9 @@ struct Told {
     alarms: Vec<String>,
     /// Why nothing is done in the set, whatever else there is to do.
     blocked: Option<String>,
+    /// Names of the alarms, and the number of the refusal that was last decided or met.
+    alarm_names: Vec<&'static str>,
+    refusal: Option<&'static str>,
 }
 
 impl Board {
@@ -81,14 +88,22 @@ impl Board {
                 format!("blocked ({number}): {refusal}; {remedy}")
             }
         };
+        let alarm_names: Vec<&str> = alarms.iter().map(Alarm::name).collect();
         let alarms: Vec<String> = alarms.iter().map(alarm_words).collect();
         let mut state = self.state();
         let told = state.sets.entry(set).or_default();
         if told.alarms != alarms && !alarms.is_empty() {
             tracing::error!(set, ?alarms, "replacement needs an operator");
         }
-        told.alarms = alarms;
+        (told.alarms, told.alarm_names) = (alarms, alarm_names);
         told.blocked = matches!(decision, Decision::Block(_)).then(|| words.clone());
+        // What an attempt met stands until the next one has got further.
+        if !matches!(decision, Decision::Resume { .. }) {
+            told.refusal = None;
+        }
+        if let Decision::Block(refusal) = decision {
+            told.refusal = Some(refusal.number());
+        }
         told.is_open = *decision != Decision::Nothing || !told.alarms.is_empty();
         tell(set, told, words);
     }
@@ -107,12 +122,33 @@ impl Board {
         if refusal.effect() == Effect::Block {
             told.blocked = Some(words.clone());
         }
+        told.refusal = Some(refusal.number());
         tell(set, told, words);
     }
 
-    /// A durable step was taken.
-    pub fn wrote(&self, step: Step) {
+    /// An attempt in the set is over, and its lease on a drive has to be given up.
+    pub fn owes(&self, set: usize, endpoint: usize, holder: Uuid) {
+        self.state().leases.insert((set, endpoint, holder));
+    }
+
+    /// The leases of the set that have to be given up: endpoint and holder.
+    pub fn owed(&self, set: usize) -> Vec<(usize, Uuid)> {
+        let state = self.state();
+        let of_set = state.leases.iter().filter(|(other, _, _)| *other == set);
+        of_set.map(|(_, endpoint, holder)| (*endpoint, *holder)).collect()
+    }
+
+    /// A lease was given up.
+    pub fn settled(&self, endpoint: usize, holder: Uuid) {
+        self.state().leases.retain(|(_, at, of)| (*at, *of) != (endpoint, holder));
+    }
+
+    /// A durable step was taken in the set.
+    pub fn wrote(&self, set: usize, step: Step) {
         let mut state = self.state();
+        if let Some(told) = state.sets.get_mut(&set) {
+            told.refusal = None;
+        }
         state.writes += 1;
         state.proofs += u64::from(step == Step::ProofWritten);
     }
@@ -153,10 +189,21 @@ impl Board {
             running: state.live.len(),
             reasons: state.sets.iter().filter_map(words).collect(),
             alarms: state.sets.values().flat_map(|told| told.alarms.clone()).collect(),
+            standing: state.standing(),
             writes: state.writes,
             proofs: state.proofs,
             refusals: state.refusals,
         }
+    }
+}
+
+impl State {
+    /// What stands in the way in some set, each once.
+    fn standing(&self) -> Vec<String> {
+        let names =
+            self.sets.values().flat_map(|told| told.alarm_names.iter().chain(&told.refusal));
+        let names: BTreeSet<&str> = names.copied().collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -183,5 +230,38 @@ fn alarm_words(alarm: &Alarm) -> String {
             format!("{endpoint}, which holds the record of {generation}, is away")
         }
         Alarm::NoAnchor => "no drive of the set can hold the record".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::replacement::refusal::about;
+
+    #[test]
+    fn a_lease_is_owed_until_its_drive_has_heard_of_it() {
+        let board = Board::default();
+        let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        board.owes(0, 4, one);
+        board.owes(0, 5, one);
+        board.owes(1, 9, other);
+        assert_eq!(board.owed(0), [(4, one), (5, one)]);
+        board.settled(4, one);
+        assert_eq!((board.owed(0), board.owed(1)), (vec![(5, one)], vec![(9, other)]));
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_named_until_a_step_is_taken_or_it_is_over() {
+        let board = Board::default();
+        let refusal = Refusal::MarkerForeign(about("a", "b", "c"));
+        board.refused(0, &refusal);
+        assert_eq!(board.status().standing, ["E28"]);
+        board.wrote(0, Step::RebuildingEntered);
+        assert!(board.status().standing.is_empty());
+        let alarm = Alarm::NoAnchor;
+        board.decided(0, &Decision::Block(refusal), std::slice::from_ref(&alarm));
+        assert_eq!(board.status().standing, ["E28", "no_anchor"]);
+        board.decided(0, &Decision::Nothing, &[]);
+        assert!(board.status().standing.is_empty());
     }
 }

@@ -92,6 +92,7 @@ async fn watch(node: &Arc<Node>, store: &Arc<Store>, set: usize) {
             continue;
         }
         looked = Some(Instant::now());
+        attempt::give_up(node, set).await;
         let settled = settling.go_on(node, store, set).await;
         let survey = survey::survey(node, set).await;
         let discovery = discover(&survey);

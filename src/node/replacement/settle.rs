@@ -22,6 +22,7 @@ use crate::protocol::replacement::ids::GenerationId;
 use crate::protocol::replacement::ids::SetId;
 use crate::protocol::replacement::import;
 use crate::protocol::replacement::names::Record;
+use crate::protocol::replacement::refusal::Effect;
 use crate::protocol::replacement::refusal::Refusal;
 use crate::protocol::replacement::store::Change;
 use crate::protocol::replacement::store::Files;
@@ -58,6 +59,10 @@ impl Settling {
             let settling: BoxFuture<'_, _> = Box::pin(settle(node, objects, set, endpoint, &files));
             match settling.await {
                 Ok(()) => drop(self.settled.insert(endpoint)),
+                // Whoever holds a lease gives it up some day.
+                Err(End::Refused(refusal)) if refusal.effect() == Effect::Defer => {
+                    return Err(End::Deferred(refusal.to_string()));
+                }
                 Err(End::Refused(refusal)) => {
                     node.replacements.refused(set, &refusal);
                     self.refused = Some(refusal.clone());
@@ -139,7 +144,7 @@ async fn perform(node: &Arc<Node>, endpoint: usize, write: &Write) -> Result<(),
         Err(error) => return Err(End::Deferred(format!("{}: {error}", write.step.name()))),
     }
     tracing::info!(step = write.step.name(), drive = drive.name(), "replacement step");
-    node.replacements.wrote(write.step);
+    node.replacements.wrote(node.loaded.place(endpoint).0, write.step);
     node.pass(write.step, drive.name(), &write.path).await;
     Ok(())
 }

@@ -88,6 +88,21 @@ pub enum Alarm {
     NoAnchor,
 }
 
+impl Alarm {
+    /// Every name that an alarm may have besides the number of a refusal.
+    pub const NAMES: &[&str] = &["marker_without_record", "anchor_away", "no_anchor"];
+
+    /// What the status calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::MarkerWithoutIntent { .. } => "marker_without_record",
+            Self::Record { refusal, .. } => refusal.number(),
+            Self::AnchorAway { .. } => "anchor_away",
+            Self::NoAnchor => "no_anchor",
+        }
+    }
+}
+
 /// What is to be done for a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
@@ -129,10 +144,13 @@ pub fn discover(survey: &Survey) -> Discovery {
     let mut alarms = Vec::new();
     let decision = match records(survey, &mut alarms) {
         Err(refusal) => Decision::Block(refusal),
-        Ok(records) => {
-            let is_known = unknown_markers(survey, &records, &mut alarms);
-            decide(survey, &records, is_known, &mut alarms)
-        }
+        Ok(records) => match foreign_slots(survey, &records, &mut alarms) {
+            Err(refusal) => Decision::Block(refusal),
+            Ok(()) => {
+                let is_known = unknown_markers(survey, &records, &mut alarms);
+                decide(survey, &records, is_known, &mut alarms)
+            }
+        },
     };
     Discovery { decision, alarms }
 }
@@ -228,6 +246,32 @@ fn is_same_binding(one: &Intent, other: &Intent) -> bool {
         && one.lineage == other.lineage
         && one.legacy_import == other.legacy_import
         && one.max_retries == other.max_retries
+}
+
+/// Refuses a set in which a drive is marked by a generation that claims other drives: the record was edited, or the
+/// drives have changed their slots.
+fn foreign_slots(
+    survey: &Survey,
+    records: &Records<'_>,
+    alarms: &mut Vec<Alarm>,
+) -> Result<(), Refusal> {
+    let set = survey.set.to_string();
+    for drive in &survey.drives {
+        let owner = drive.marker.as_deref().map(String::from_utf8_lossy);
+        let id = owner.as_deref().and_then(|owner| marker::generation(&set, owner));
+        let Some(found) = id.and_then(|id| records.get(&id)) else {
+            continue;
+        };
+        if !found.intent.targets.contains(&drive.endpoint) {
+            let seen = format!("{}, marked by {}", drive.endpoint, found.intent.task_id);
+            let expected = format!("{:?}", found.intent.targets);
+            let refusal = Refusal::SlotsChanged(about(seen, expected, &found.anchor.endpoint));
+            let endpoint = found.anchor.endpoint.clone();
+            alarms.push(Alarm::Record { endpoint, refusal: refusal.clone() });
+            return Err(refusal);
+        }
+    }
+    Ok(())
 }
 
 /// Raises an alarm for each marker that no record explains; answers whether there is none.

@@ -103,6 +103,27 @@ fn a_scenario_that_proves_nothing_is_refused() {
     refused("at: put.meta_renamed", "at: put.meta_renamed, after_ms: 5", "13:15", "one trigger");
 }
 
+#[test]
+fn steps_and_faults_of_recoveries_are_refused_where_they_make_no_sense() {
+    let heal = "  - check: {}";
+    let step = |text: &str| format!("  - {text}\n  - settle: {{ within_s: 10 }}\n{heal}");
+    let asked = |text: &str, place: &str, words: &str| refused(heal, &step(text), place, words);
+    asked("await: { node: 0, told: E99, within_s: 5 }", "16:23", "neither a refusal nor an alarm");
+    asked("await: { node: 3, told: E9, within_s: 5 }", "16:14", "no node 3");
+    asked("await: { node: 0, told: E9, within_s: 0 }", "16:33", "within 0 seconds");
+    asked("await: { node: 0, told: E9, in_s: 5 }", "16:33", "unknown field `in_s`");
+    asked("inject: { hold: { node: 0 } }", "16:15", "state `at`");
+    asked("inject: { tamper_record: { node: 0, into: E28, live: true } }", "16:15", "state `at`");
+    asked("inject: { tamper_record: { node: 0, into: E4 } }", "16:47", "unknown variant `E4`");
+    asked("inject: { pause: { node: 0, for_ms: 5, on_node: 1 } }", "16:44", "state `at`");
+    asked("create_bucket: { bucket: other }", "16:22", "no bucket `other`");
+    asked("delete_bucket: { bucket: other }", "16:22", "no bucket `other`");
+    let load = "delete_bucket: { bucket: plain }\n  - load: { operations: 1 }";
+    asked(load, "17:5", "bucket `plain` is not there");
+    let twice = "delete_bucket: { bucket: plain }\n  - delete_bucket: { bucket: plain }";
+    asked(twice, "17:22", "is not there");
+}
+
 /// Goal: what was acknowledged while a node was away, plus what is destroyed then, must leave enough
 /// to read, unless a settle stands between them or the scenario asks for it.
 #[test]

@@ -1,7 +1,8 @@
 //! When a version that nobody acknowledged, or that was deleted, may be moved away.
 //!
-//! *Verified before anything goes:* every drive of the set is present, belongs, and is not being rebuilt; by
-//! what they all say the version is not there; it was so for the whole grace, by records on a majority of them
+//! *Verified before anything goes:* every drive of the set is present, belongs, and is not being rebuilt (or those
+//! that are not hold an older write in a write quorum, so that no lost drive can have made the difference; a
+//! rebuild could not end otherwise); by what they all say the version is not there; it was so for the whole grace, by records on a majority of them
 //! that count from the last return of any drive; and no drive that lacks it was away when it was written,
 //! since such a drive would lack it in any case.
 //!
@@ -61,13 +62,14 @@ pub(super) async fn allows(
     removing: bool,
 ) -> Result<(), Stays> {
     let refuse = |why: &str| Err(Stays::Unproved(why.to_owned()));
-    if !surplus::all_speak(copies) {
+    let is_outvoted = leftover.in_the_way && surplus::is_outvoted(copies, leftover);
+    if !is_outvoted && !surplus::all_speak(copies) {
         return refuse("not every drive is present and whole");
     }
     let mut facts = Vec::new();
     for (slot, answer) in store.ask_all(copies.set, &DriveRequest::Facts).await {
         match answer {
-            Ok(DriveReply::Facts(it)) if !it.rebuilding => facts.push((slot, it)),
+            Ok(DriveReply::Facts(it)) if is_outvoted || !it.rebuilding => facts.push((slot, it)),
             _ => return refuse("a drive does not say how it stands"),
         }
     }

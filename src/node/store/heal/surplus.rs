@@ -56,6 +56,18 @@ pub(super) fn all_speak(copies: &Copies) -> bool {
     copies.copies.iter().all(|copy| copy.meta().is_some() && !copy.rebuilding)
 }
 
+/// Whether drives that are not being rebuilt hold, in a write quorum, an older write than `leftover`: whatever a
+/// lost drive held, nobody can have been told that the newer one was done.
+pub(super) fn is_outvoted(copies: &Copies, leftover: &Leftover) -> bool {
+    let Decision::Present(backing) = copies.decide(leftover.version.id(), true) else {
+        return false;
+    };
+    let certain = backing.holders.iter().filter(|slot| !copies.copies[**slot].rebuilding);
+    backing.candidate.modtime_ns < leftover.version.header().modtime_ns
+        && certain.count() >= backing.write_quorum
+        && silent(copies) == 0
+}
+
 /// Drives that did not answer at all.
 pub(super) fn silent(copies: &Copies) -> usize {
     copies.copies.iter().filter(|copy| copy.meta().is_none() && !is_corrupt(copy)).count()

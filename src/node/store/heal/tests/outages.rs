@@ -4,6 +4,7 @@ use super::bench::*;
 use crate::disk::drive::Effect;
 use crate::node::store::api::*;
 use crate::protocol::object::effect::BucketState;
+use crate::protocol::replacement::scan::Class;
 use crate::value::VersionId;
 
 const LARGE: usize = 1_500_000;
@@ -302,4 +303,52 @@ async fn two_sets_are_healed_alike() {
     assert_eq!(progress.unhealed, 0, "{:?}", progress.problems);
     bench.quiet().await;
     bench.audit();
+}
+
+/// Goal: a write that was interrupted on a minority of drives, one of which is being rebuilt, lies on top of an
+/// acknowledged one: it cannot have been acknowledged, and the rebuild does not wait for it for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_write_does_not_keep_a_rebuild_from_ending() {
+    let bench = Bench::new(6).await;
+    bench.put("k", &bytes(1, LARGE)).await.unwrap();
+    bench.quiet().await;
+    bench.replace(1);
+    let sequence = bench.adopt_blank(0, 1).await;
+    bench.healed(sequence).await;
+    let before: Vec<_> = (2..6).map(|slot| bench.snapshot(slot)).collect();
+    bench.put("k", &bytes(2, LARGE)).await.unwrap();
+    bench.quiet().await;
+    // Two of six drives have the newer one, the target among them.
+    for (slot, copy) in (2..6).zip(&before) {
+        bench.restore(slot, copy);
+    }
+    let page = bench.store.rebuild_page(0, "bkt", "", 10, &[1]).await;
+    assert_eq!((page.broken, page.away), (None, None));
+    let classes: Vec<_> = page.outcomes.iter().map(|outcome| outcome.class).collect();
+    assert_eq!(classes, [Class::Rebuilt], "the target has what was acknowledged");
+    assert!(bench.get("k").await.unwrap() == bytes(1, LARGE));
+    for slot in 0..6 {
+        assert_eq!(bench.meta(slot, "k").unwrap().versions().len(), 1, "drive {slot}");
+    }
+}
+
+/// Goal: as long as a lost drive can have made a quorum, what lies on top stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_lost_drive_may_have_acknowledged_is_not_moved_away() {
+    let bench = Bench::new(6).await;
+    bench.put("k", &bytes(1, LARGE)).await.unwrap();
+    bench.quiet().await;
+    let before: Vec<_> = (3..6).map(|slot| bench.snapshot(slot)).collect();
+    bench.put("k", &bytes(2, LARGE)).await.unwrap();
+    bench.quiet().await;
+    // Four had acknowledged the newer one, and one of them is lost.
+    for (slot, copy) in (3..6).zip(&before) {
+        bench.restore(slot, copy);
+    }
+    bench.replace(2);
+    let sequence = bench.adopt_blank(0, 2).await;
+    bench.healed(sequence).await;
+    bench.store.rebuild_page(0, "bkt", "", 10, &[2]).await;
+    let newest = |slot: usize| bench.meta(slot, "k").unwrap().latest().unwrap().header().modtime_ns;
+    assert!(newest(0) > newest(5), "what may have been acknowledged is still there");
 }
