@@ -15,6 +15,8 @@ use crate::harness::workload::record::History;
 
 /// How the name of a generation's record ends.
 pub(super) const INTENT: &str = "_ahm_replacement_intent.json";
+/// From this schema on a generation owns its markers before it rebuilds, and every save counts.
+pub(super) const SCHEMA_OWNED: u64 = 7;
 /// How the name of a completion proof ends.
 pub(super) const PROOF: &str = "_ahm_replacement_completion_proof.json";
 
@@ -50,6 +52,8 @@ pub(super) struct Generation {
     pub handoff: Option<(String, String)>,
     /// Into whom it was imported: an older release's, that was retired.
     pub imported_into: Option<String>,
+    /// The schema of the record.
+    pub schema: u64,
     /// When the targets were found whole, seconds since 1970; a proof's.
     pub verified_at: u64,
 }
@@ -105,6 +109,7 @@ impl Generations {
             phase: text(json, "replacement_phase").unwrap_or_default(),
             handoff: text(link, "successor").zip(text(handoff, "phase")),
             imported_into: text(json, "replacement_legacy_successor"),
+            schema: json["schema_version"].as_u64().unwrap_or(0),
             verified_at: json["verified_at"].as_u64().unwrap_or(0),
         };
         Some((id, generation))

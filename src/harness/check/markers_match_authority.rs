@@ -12,6 +12,7 @@ use super::Witnesses;
 use super::findings::Examination;
 use super::findings::Found;
 use super::generations::Generations;
+use super::generations::SCHEMA_OWNED;
 use super::sightings::injected;
 use super::sightings::is_tampered_with;
 use crate::harness::workload::record::History;
@@ -91,7 +92,9 @@ fn judge_one(
         let owner = format!("{}:{id}", intent.set);
         let of_it = all.markers.iter().filter(|(_, other)| *other == owner).count();
         let is_lost = replaced.iter().any(|drive| intent.targets_drive(drive));
-        if of_it < intent.targets.len() && !is_lost {
+        // What an older release left unmarked is for an import to take over.
+        let is_left = place.is_some() && intent.schema < SCHEMA_OWNED;
+        if of_it < intent.targets.len() && !is_lost && !is_left {
             let message =
                 format!("{id} rebuilds {:?}, of which {of_it} are marked by it", intent.targets);
             let found =

@@ -21,15 +21,15 @@ use super::findings::Found;
 use super::generations::Generations;
 use super::generations::INTENT;
 use super::generations::PROOF;
+use super::generations::SCHEMA_OWNED;
+use super::generations::is_drive;
 use super::sightings;
 use super::sightings::Pair;
 use super::sightings::injected;
+use crate::harness::workload::history::FaultPhase;
 
 /// Its name.
 pub const NAME: &str = "no_step_back";
-
-/// From this schema on every save counts.
-const SCHEMA_COUNTED: u64 = 7;
 
 /// Judges it.
 pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
@@ -165,7 +165,7 @@ fn intent(
     };
     let number = |json: &Value, key: &str| json[key].as_u64().unwrap_or(0);
     let (was, is) = (number(&old, "replacement_revision"), number(&new, "replacement_revision"));
-    let is_counted = number(&old, "schema_version") >= SCHEMA_COUNTED;
+    let is_counted = number(&old, "schema_version") >= SCHEMA_OWNED;
     if is < was {
         examination.found(fail("revision_back", format!("went from revision {was} to {is}")));
     } else if is == was && is_counted && before != after {
@@ -255,18 +255,26 @@ fn begins_anew(old: &Value, new: &Value) -> bool {
         || new["replacement_retry_waiting_for_target"] == Value::Bool(true)
 }
 
-/// Whether something was done to a target, or to its node, or the node of the record, between the two looks.
+/// Whether something was in force on a target, its node, or the node of the record, between the two looks.
 fn was_struck(witnesses: &Witnesses<'_>, pair: &Pair<'_>, intent: &Value) -> bool {
     let targets = intent["replacement_targets"].as_array().into_iter().flatten();
     let endpoints: Vec<&str> = targets.filter_map(Value::as_str).collect();
-    let is_meant = |drive: &String| {
-        drive == pair.drive || endpoints.iter().any(|it| super::generations::is_drive(it, drive))
+    let is_meant = |drive: &&String| {
+        *drive == pair.drive || endpoints.iter().any(|endpoint| is_drive(endpoint, drive))
     };
-    let drives: Vec<&String> = witnesses.facts.drives.iter().filter(|it| is_meant(it)).collect();
+    let drives: Vec<&String> = witnesses.facts.drives.iter().filter(is_meant).collect();
     let node = |drive: &str| drive.split('/').next().and_then(|node| node.parse::<usize>().ok());
-    // A fault that lasts has struck before and may end in between.
-    injected(witnesses.history).filter(|fault| fault.seq < pair.after.seq).any(|fault| {
-        fault.what.drives.iter().any(|it| drives.contains(&it))
-            || drives.iter().filter_map(|it| node(it)).any(|it| fault.what.nodes.contains(&it))
+    let (from, to) = (pair.before.seq, pair.after.seq);
+    injected(witnesses.history).filter(|fault| fault.seq < to).any(|fault| {
+        let of_drives = fault.what.drives.iter().any(|drive| drives.contains(&drive));
+        let mut nodes = drives.iter().filter_map(|drive| node(drive));
+        // A drive that was put in stays; that alone makes no target wait later on.
+        let is_over = fault.what.name == "replace_drive"
+            || witnesses.history.faults.iter().any(|other| {
+                let is_end = other.what.phase == FaultPhase::Healed && other.seq < from;
+                is_end && other.what.fault == fault.what.fault
+            });
+        let is_in_force = fault.seq > from || !is_over;
+        is_in_force && (of_drives || nodes.any(|node| fault.what.nodes.contains(&node)))
     })
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -82,8 +83,8 @@ pub(super) struct Proof {
     pub path: String,
     /// Its schema.
     pub schema: u64,
-    /// What it says of when the targets were found whole: seconds since 1970.
-    pub verified_at: u64,
+    /// What it says of when the targets were found whole.
+    pub verified_at: String,
     /// Links of its lineage.
     pub links: usize,
     /// Whether the census has it still.
@@ -196,7 +197,7 @@ fn records(all: &mut BTreeMap<String, Generation>, look: &Look<'_>, has_census: 
                     drive: held.drive.clone(),
                     path: path.clone(),
                     schema: json["schema_version"].as_u64().unwrap_or(0),
-                    verified_at: json["verified_at"].as_u64().unwrap_or(0),
+                    verified_at: verified_at(&json),
                     links: json["replacement_lineage"].as_array().map_or(0, Vec::len),
                     is_kept: !has_census,
                 });
@@ -245,6 +246,14 @@ fn tell(generation: &mut Generation, json: &Value, look: &Look<'_>) {
     if json["replacement_phase"] == "abandoned" {
         generation.stepped_back.get_or_insert(look.seen.clone());
     }
+}
+
+/// The moment that a proof states, in UTC.
+fn verified_at(proof: &Value) -> String {
+    let moment = proof["verified_at"].as_i64().map(Timestamp::from_second);
+    moment
+        .and_then(Result::ok)
+        .map_or("a moment that cannot be read".to_owned(), |it| it.to_string())
 }
 
 /// The drive at an endpoint: testbeds mount each on a path that ends with its name.

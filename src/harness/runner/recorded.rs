@@ -68,6 +68,8 @@ recorded! {
         "a-needless-refusal",
         "a-node-that-does-not-serve",
         "a-pass-begun-anew",
+        "a-pass-begun-anew-behind-a-pause",
+        "a-pass-begun-anew-for-no-reason",
         "a-pass-begun-anew-unseen",
         "a-phase-that-went-back",
         "a-power-cut-took-a-durable-step",

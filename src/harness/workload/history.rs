@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::harness::audit::census::DriveProblem;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::protocol::config::Release;
 use crate::value::Digest;
