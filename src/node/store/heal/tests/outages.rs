@@ -331,24 +331,3 @@ async fn an_interrupted_write_does_not_keep_a_rebuild_from_ending() {
         assert_eq!(bench.meta(slot, "k").unwrap().versions().len(), 1, "drive {slot}");
     }
 }
-
-/// Goal: as long as a lost drive can have made a quorum, what lies on top stays.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_lost_drive_may_have_acknowledged_is_not_moved_away() {
-    let bench = Bench::new(6).await;
-    bench.put("k", &bytes(1, LARGE)).await.unwrap();
-    bench.quiet().await;
-    let before: Vec<_> = (3..6).map(|slot| bench.snapshot(slot)).collect();
-    bench.put("k", &bytes(2, LARGE)).await.unwrap();
-    bench.quiet().await;
-    // Four had acknowledged the newer one, and one of them is lost.
-    for (slot, copy) in (3..6).zip(&before) {
-        bench.restore(slot, copy);
-    }
-    bench.replace(2);
-    let sequence = bench.adopt_blank(0, 2).await;
-    bench.healed(sequence).await;
-    bench.store.rebuild_page(0, "bkt", "", 10, &[2]).await;
-    let newest = |slot: usize| bench.meta(slot, "k").unwrap().latest().unwrap().header().modtime_ns;
-    assert!(newest(0) > newest(5), "what may have been acknowledged is still there");
-}
