@@ -122,7 +122,7 @@ impl Course for ClearsPredecessors {
     ) -> Result<Option<Write>, Refusal> {
         let write = self.0.next_write(durable, id, now, done)?;
         // Before its seal goes, when nothing is left of it but the proof.
-        if !write.as_ref().is_some_and(|write| write.step == Step::SealRemoved) {
+        if write.as_ref().is_none_or(|write| write.step != Step::SealRemoved) {
             return Ok(write);
         }
         for other in durable.files.generations() {
