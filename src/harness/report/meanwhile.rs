@@ -84,8 +84,8 @@ fn is_of(history: &History, changed: Changed, op: &Op) -> bool {
             };
             // What the key held before was written, and not deleted since, for certain.
             let of_key = history.keys.get(&op.asked.target).into_iter().flatten();
-            let before = of_key.map(|position| &history.ops[*position]);
-            let last = before.filter(|it| it.is_write() && it.precedes(op)).last();
+            let mut before = of_key.map(|position| &history.ops[*position]);
+            let last = before.rfind(|it| it.is_write() && it.precedes(op));
             let was_written = last.is_some_and(|it| {
                 let is_delete = matches!(it.asked.action, Action::Delete { .. });
                 it.is_acknowledged() && !is_delete && is_null(it)

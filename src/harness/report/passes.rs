@@ -136,9 +136,12 @@ mod tests {
         }
     }
 
-    /// Sightings, each with the fault that it was taken for; the node dies after the first.
-    fn history(ledgers: &[(Option<u64>, (u64, u64, u64))], dies: bool) -> History {
-        let sighting = |(index, (fault, ledger)): (usize, &(Option<u64>, (u64, u64, u64)))| At {
+    /// The fault that a sighting is taken for, and where the ledger stands.
+    type Seen = (Option<u64>, (u64, u64, u64));
+
+    /// Sightings; the node dies after the first.
+    fn history(ledgers: &[Seen], dies: bool) -> History {
+        let sighting = |(index, (fault, ledger)): (usize, &Seen)| At {
             seq: index as u64 * 10,
             at_us: 0,
             what: Sighting {

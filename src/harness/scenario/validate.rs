@@ -274,7 +274,7 @@ fn operator(form: &ScenarioForm, path: &str, step: &OperatorStep, problems: &mut
             add(problems, &format!("{path}.misuse"), "nothing is asserted unless `write: true`");
         }
         Some(_) if step.refused.is_none() => {
-            add(problems, &path, "a misuse has to be refused: state by what in `refused`");
+            add(problems, path, "a misuse has to be refused: state by what in `refused`");
         }
         _ => {}
     }

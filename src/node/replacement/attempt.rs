@@ -281,11 +281,13 @@ impl Attempt {
         begins: bool,
     ) -> Result<(), End> {
         let request = self.request();
-        while begins {
-            let seen = self.observe(memory).await?;
-            match legacy::start(release, &seen.durable, &request, &seen.now).map_err(ended)? {
-                Some(write) => self.perform(memory, &write).await?,
-                None => break,
+        if begins {
+            loop {
+                let seen = self.observe(memory).await?;
+                match legacy::start(release, &seen.durable, &request, &seen.now).map_err(ended)? {
+                    Some(write) => self.perform(memory, &write).await?,
+                    None => break,
+                }
             }
         }
         let mut done = Done::Nothing;
