@@ -140,6 +140,19 @@ pub struct Limits {
     pub heal_grace_s: u64,
     /// Objects of one page of a replacement: so much is read again after a restart.
     pub replacement_page: usize,
+    /// How hard replaced drives are rebuilt.
+    pub rebuild_pace: RebuildPace,
+}
+
+/// How hard a replaced drive is rebuilt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RebuildPace {
+    /// Clients come first: few keys at once, and after them as long a rest as they took.
+    #[default]
+    Background,
+    /// As fast as the drives go.
+    Full,
 }
 
 impl Default for Limits {
@@ -154,6 +167,7 @@ impl Default for Limits {
             heal_period_ms: 1_000,
             heal_grace_s: 24 * 3_600,
             replacement_page: 1_000,
+            rebuild_pace: RebuildPace::Background,
         }
     }
 }

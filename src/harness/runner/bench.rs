@@ -1,5 +1,7 @@
 //! The figures of `firedrill bench`: each measured by doing it, on this machine with this build.
 
+mod rebuild;
+
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +12,13 @@ use tokio::sync::watch;
 
 use super::suite;
 use super::suite::RunOptions;
+use crate::harness::audit::census::Census;
 use crate::harness::check;
 use crate::harness::check::Facts;
 use crate::harness::check::Witnesses;
 use crate::harness::report::Chain;
+use crate::harness::report::ExitClass;
+use crate::harness::report::RunDirectory;
 use crate::harness::report::terminal;
 use crate::harness::report::terminal::Terminal;
 use crate::harness::scenario::parse;
@@ -29,7 +34,7 @@ use crate::harness::workload::synthetic::Shape;
 use crate::value::Seed;
 
 /// The figures that can be asked for.
-pub const NAMES: &[&str] = &["provision", "vm-restart", "census", "history"];
+pub const NAMES: &[&str] = &["provision", "vm-restart", "census", "history", "rebuild"];
 /// Rounds of provisioning.
 const ROUNDS: usize = 7;
 
@@ -82,12 +87,15 @@ pub async fn measure(
         figures.extend(provision(directory).await?);
     }
     if wants("vm-restart") || wants("census") {
-        let of_run = of_run(directory, program).await?;
+        let of_run = of_run(directory, program.clone()).await?;
         figures
             .extend(of_run.into_iter().filter(|(name, _)| wants(name)).map(|(_, figure)| figure));
     }
     if wants("history") {
         figures.push(history()?);
+    }
+    if wants("rebuild") {
+        figures.extend(rebuild::measure(directory, program).await?);
     }
     Ok(figures)
 }
@@ -107,9 +115,21 @@ async fn provision(directory: &Path) -> Result<Vec<Figure>, String> {
     ])
 }
 
-/// The figures that one run shows: a restart until readiness, and a census with full verification.
-async fn of_run(directory: &Path, program: PathBuf) -> Result<Vec<(&'static str, Figure)>, String> {
-    let scenario = parse::parse("figures.yaml", "bench", SCENARIO)
+/// A run that was made for its figures.
+struct Rehearsed {
+    case: RunDirectory,
+    history: History,
+    census: Option<Census>,
+}
+
+/// Rehearses the one case of a scenario.
+async fn rehearse(
+    file: &str,
+    scenario: &str,
+    directory: &Path,
+    program: PathBuf,
+) -> Result<Rehearsed, String> {
+    let scenario = parse::parse(file, "bench", scenario)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     let plan = plan::plan(&scenario.cases[0], Seed(1), Overrides::default())
         .map_err(|refusal| refusal.to_string())?;
@@ -130,10 +150,23 @@ async fn of_run(directory: &Path, program: PathBuf) -> Result<Vec<(&'static str,
     let (_stay, signal) = watch::channel(None);
     let ended = suite::run(options, quiet, signal).await;
     let ended = ended.map_err(|error| Chain(&error).to_string())?;
-    let case = ended.directory.cases().map_err(|error| Chain(&error).to_string())?;
-    let case = case.first().ok_or("the run left no case")?;
+    if ended.report.class != ExitClass::Held {
+        return Err(format!(
+            "{file}: the run did not keep what it promised: {:?}",
+            ended.report.class
+        ));
+    }
+    let cases = ended.directory.cases().map_err(|error| Chain(&error).to_string())?;
+    let case = cases.into_iter().next().ok_or("the run left no case")?;
     let history = case.read_history().map_err(|error| Chain(&error).to_string())?;
     let census = case.read_census().map_err(|error| Chain(&error).to_string())?;
+    Ok(Rehearsed { case, history, census })
+}
+
+/// The figures that one run shows: a restart until readiness, and a census with full verification.
+async fn of_run(directory: &Path, program: PathBuf) -> Result<Vec<(&'static str, Figure)>, String> {
+    let rehearsed = rehearse("figures.yaml", SCENARIO, directory, program).await?;
+    let Rehearsed { history, census, .. } = rehearsed;
     let down_us = history.nodes.iter().find(|event| event.what.1 == NodeState::Dead);
     let down_us = down_us.map(|event| event.at_us).ok_or("the node never went down")?;
     let up = |event: &&crate::harness::workload::record::At<(usize, NodeState)>| {

@@ -7,9 +7,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::stream::StreamExt as _;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::mend;
@@ -25,14 +27,42 @@ use crate::node::store::Store;
 use crate::node::store::api::StoreError;
 use crate::node::store::copies::Copies;
 use crate::node::store::list::Walker;
+use crate::protocol::config::RebuildPace;
 use crate::protocol::object::decide::Decision;
 use crate::protocol::replacement::checkpoint::ledger_key;
 use crate::protocol::replacement::scan::Checked;
 use crate::protocol::replacement::scan::Class;
 use crate::protocol::replacement::scan::Outcome;
 
-/// Keys that are worked on at once.
-const AT_ONCE: usize = 8;
+/// Keys that are worked on at once at full pace.
+const AT_ONCE_FULL: usize = 8;
+/// Keys that are worked on at once beside clients.
+const AT_ONCE_BACKGROUND: usize = 2;
+/// The longest rest between two batches.
+const REST_MAX: Duration = Duration::from_secs(2);
+
+/// How many keys are worked on at once, and whether clients have the drives to themselves for as long after them.
+#[derive(Clone, Copy)]
+struct Pace {
+    at_once: usize,
+    rests: bool,
+}
+
+impl Pace {
+    fn of(store: &Store) -> Self {
+        match store.parts.limits.rebuild_pace {
+            RebuildPace::Full => Self { at_once: AT_ONCE_FULL, rests: false },
+            RebuildPace::Background => Self { at_once: AT_ONCE_BACKGROUND, rests: true },
+        }
+    }
+
+    /// What follows a batch that began then.
+    async fn rest(self, began: Instant) {
+        if self.rests {
+            tokio::time::sleep(began.elapsed().min(REST_MAX)).await;
+        }
+    }
+}
 
 /// What was done of a page, of the system's objects, or of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,9 +133,11 @@ async fn walk(
     limit: usize,
     targets: &[usize],
 ) -> Rebuilt {
+    let pace = Pace::of(store);
     let mut rebuilt = Rebuilt::default();
     loop {
-        let most = AT_ONCE.min(limit - rebuilt.objects);
+        let began = Instant::now();
+        let most = pace.at_once.min(limit - rebuilt.objects);
         let subjects = match next_subjects(&mut walker, set, since_ns, most).await {
             Ok(subjects) => subjects,
             Err(error) => {
@@ -124,6 +156,7 @@ async fn walk(
             rebuilt.outcomes.extend(outcomes);
             rebuilt.away = rebuilt.away.or(away);
         }
+        pace.rest(began).await;
         if is_over {
             return rebuilt;
         }
@@ -202,6 +235,7 @@ pub(in crate::node::store) async fn check(
     set: usize,
     targets: &[usize],
 ) -> TargetCheck {
+    let pace = Pace::of(store);
     let mut found = TargetCheck::default();
     let mut buckets = vec![layout::SYSTEM.to_owned()];
     buckets.extend(sequence::bucket_names(store).await);
@@ -216,7 +250,8 @@ pub(in crate::node::store) async fn check(
         };
         let mut walker = Walker::new(store, set, &bucket, "", "", since_ns);
         loop {
-            let subjects = match next_subjects(&mut walker, set, since_ns, AT_ONCE).await {
+            let began = Instant::now();
+            let subjects = match next_subjects(&mut walker, set, since_ns, pace.at_once).await {
                 Ok(subjects) => subjects,
                 Err(error) => {
                     found.broken = Some(error.to_string());
@@ -236,6 +271,7 @@ pub(in crate::node::store) async fn check(
                 found.problems.extend(problems);
                 found.away = found.away.or(away);
             }
+            pace.rest(began).await;
         }
     }
     found
