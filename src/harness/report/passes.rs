@@ -150,6 +150,7 @@ mod tests {
                 drives: vec!["0/0".to_owned()],
                 at_rest: fault.map(|_| "0/0".to_owned()).into_iter().collect(),
                 held: vec![records("rebuilding", 0, *ledger)],
+                found: None,
             },
         };
         let death = At { seq: 5, at_us: 0, what: (0, NodeState::Dead) };
