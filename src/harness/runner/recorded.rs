@@ -110,6 +110,8 @@ recorded! {
         "an-ambiguous-write-took-effect-twice",
         "an-approval-without-its-receipt",
         "an-archive-that-is-gone",
+        "an-import-into-nobody",
+        "an-import-that-was-proved",
         "an-import-with-its-evidence",
         "an-orphan",
         "an-overwritten-write-came-back",

@@ -1,3 +1,5 @@
+//! Each condition on the records of one generation: what is changed, and what it becomes.
+
 use super::*;
 
 const INTENT: &str = ".rustfs.sys/buckets/ahm-replacement/1_ahm_replacement_intent.json";
