@@ -8,9 +8,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use firedrill::harness::testbed::capability::probe;
 use firedrill::harness::testbed::namespaces;
 use firedrill::harness::testbed::namespaces::Entered;
 use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 
 #[path = "testbed/bed.rs"]
 mod bed;
@@ -48,11 +50,25 @@ fn main() -> ExitCode {
     }
     let trials =
         [drives::trials(), drive_faults::trials(), node_faults::trials(), killed::trials()];
-    let trials = trials.into_iter().flatten();
-    let trials = trials.map(|trial| trial.with_ignored_flag(skipped.is_some())).collect();
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    if let Some(why) = skipped {
+    // A machine may do without xfs.
+    let without_xfs = if arguments.list || skipped.is_some() { None } else { lacks_xfs() };
+    let is_skipped = |trial: &Trial| {
+        skipped.is_some() || without_xfs.is_some() && trial.name().ends_with("::xfs")
+    };
+    let trials = trials.into_iter().flatten().map(|trial| {
+        let is_skipped = is_skipped(&trial);
+        trial.with_ignored_flag(is_skipped)
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    if let Some(why) = skipped.or(without_xfs) {
         println!("skipped {} trials: {why}", conclusion.num_ignored);
     }
     conclusion.exit_code()
+}
+
+/// Why this machine has no xfs drives, if it has none.
+fn lacks_xfs() -> Option<String> {
+    let found = probe().into_iter().find(|capability| capability.name == "xfs drive")?;
+    let why = found.found.err()?;
+    Some(format!("no xfs drives: {why} ({})", found.how))
 }

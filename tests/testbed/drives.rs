@@ -16,7 +16,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("drives_are_mounted_with_the_uuids_of_the_plan_and_nothing_is_left", || {
             run(drives_are_mounted(Filesystem::Ext4))
         }),
-        Trial::test("xfs_drives_are_mounted_like_others", || {
+        Trial::test("drives_are_mounted_like_others::xfs", || {
             run(drives_are_mounted(Filesystem::Xfs))
         }),
         Trial::test("provisioning_keeps_to_its_figures", || {
