@@ -2,6 +2,7 @@
 //!
 //! A census has them beside everything else, read while no node runs; [`look`] reads them alone, at any time.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -23,22 +24,31 @@ pub(super) fn of_pool(pool: &Pool) -> Vec<ReplacementCensus> {
 /// # Errors
 /// Something that is there cannot be read: nobody knows what the drive holds.
 pub fn look(drive: &DriveSource) -> io::Result<ReplacementCensus> {
-    let text = |path: &str| match fs::read(drive.root.join(path)) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    };
-    let mut census = ReplacementCensus {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let mut held = read(&drive.root)?;
+    Ok(ReplacementCensus {
         drive: drive.name.clone(),
-        marker: text(layout::HEALING)?,
-        ..ReplacementCensus::default()
-    };
-    for path in paths(&drive.root)? {
-        if let Some(text) = text(&path)? {
-            census.records.insert(path, text);
+        marker: held.remove(layout::HEALING).map(text),
+        records: held.into_iter().map(|(path, bytes)| (path, text(bytes))).collect(),
+    })
+}
+
+/// Every record, and the marker, below `root` by its path there.
+///
+/// # Errors
+/// Something that is there cannot be read.
+pub fn read(root: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
+    let mut paths = paths(root)?;
+    paths.push(layout::HEALING.to_owned());
+    let mut found = BTreeMap::new();
+    for path in paths {
+        match fs::read(root.join(&path)) {
+            Ok(bytes) => drop(found.insert(path, bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(census)
+    Ok(found)
 }
 
 fn of_drive(name: &str, root: &Path) -> ReplacementCensus {

@@ -101,12 +101,12 @@ fn at_the_time(
     });
     for (id, proof) in new {
         for drive in sighting.what.drives.iter().filter(|drive| proof.targets_drive(drive)) {
-            examination.examined();
             let struck = injected(history).filter(|it| {
                 let of_drive = it.what.drives.iter().any(|it| it == drive);
                 it.seq < sighting.seq && it.what.name == "replace_drive" && of_drive
             });
             let Some(replaced) = struck.map(|it| it.seq).max() else { continue };
+            examination.examined();
             for lack in found.iter().filter(|lack| lack.problem.drive == *drive) {
                 let ops = history.keys.get(&lack.target).into_iter().flatten();
                 let mut writes = ops.map(|at| &history.ops[*at]).filter(|op| op.is_write());

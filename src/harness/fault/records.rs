@@ -2,17 +2,15 @@
 //! keys, and never through the code of the node.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::disk::layout;
+use crate::harness::audit::replacement;
 use crate::harness::testbed::DrivePlace;
-
-/// What the name of an intent ends with.
-const INTENT: &str = "_ahm_replacement_intent.json";
+use crate::protocol::replacement::names::Record;
 
 /// An intent on a drive.
 #[derive(Debug, Clone)]
@@ -49,8 +47,13 @@ impl Intent {
 
     /// Where its seal lies.
     pub(super) fn seal_path(&self) -> String {
-        self.path.replace(INTENT, "_ahm_replacement_intent_seal")
+        beside(&self.path, Record::Seal)
     }
+}
+
+/// The path of another record of the generation whose intent lies at `path`.
+pub(super) fn beside(path: &str, record: Record) -> String {
+    path.replace(Record::Intent.ending(), record.ending())
 }
 
 /// Every intent on the drives that are mounted and can be read. Bytes that are no JSON count as an empty record.
@@ -59,7 +62,7 @@ pub(super) fn intents(places: &[DrivePlace]) -> Vec<Intent> {
     for place in places.iter().filter(|place| place.mounted) {
         for (path, bytes) in read(&place.root).unwrap_or_default() {
             let name = path.rsplit('/').next().unwrap_or_default();
-            if !path.starts_with(layout::REPLACEMENT) || !name.ends_with(INTENT) {
+            if !path.starts_with(layout::REPLACEMENT) || !name.ends_with(Record::Intent.ending()) {
                 continue;
             }
             intents.push(Intent {
@@ -75,31 +78,7 @@ pub(super) fn intents(places: &[DrivePlace]) -> Vec<Intent> {
 
 /// Every record and marker of a drive by its path, with its bytes. Locks and temporary files are none.
 pub(super) fn read(root: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
-    let mut found = BTreeMap::new();
-    for folder in [layout::REPLACEMENT, layout::BUCKETS] {
-        let entries = match fs::read_dir(root.join(folder)) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            let path = format!("{folder}/{name}");
-            let is_aside = name.starts_with('.') || path.ends_with(layout::SWAP_LOCK);
-            if layout::is_replacement(&path) && !is_aside {
-                found.extend(read_one(root, &path)?.map(|bytes| (path, bytes)));
-            }
-        }
-    }
-    let marker = layout::HEALING.to_owned();
-    found.extend(read_one(root, &marker)?.map(|bytes| (marker, bytes)));
+    let mut found = replacement::read(root)?;
+    found.retain(|path, _| !path.rsplit('/').next().unwrap_or_default().starts_with('.'));
     Ok(found)
-}
-
-fn read_one(root: &Path, path: &str) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(root.join(path)) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -31,6 +31,7 @@ use crate::harness::testbed::TestbedError;
 use crate::harness::testbed::blocking;
 use crate::harness::workload::history::Event;
 use crate::harness::workload::history::Note;
+use crate::protocol::replacement::names::Record;
 use crate::value::Digest;
 
 /// Bytes of a marker that is too long to name anybody.
@@ -143,7 +144,11 @@ fn plan(places: &[DrivePlace], intent: &Intent, into: Tampering) -> Result<Edit,
             .find(|place| place.root.join(&path).exists() == is_marked)
             .ok_or_else(|| format!("no target whose marker is there: {is_marked}"))?;
         let (drive, root) = (place.name.clone(), place.root.clone());
-        let before = fs::read(root.join(&path)).ok();
+        let before = match fs::read(root.join(&path)) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(format!("drive {drive}: {path}: {error}")),
+        };
         Ok(Edit { drive, root, path, before, after })
     };
     let stranger = || format!("{}:{STRANGER}", intent.set()).into_bytes();
@@ -287,8 +292,7 @@ fn is_failure_alone(before: Option<&Vec<u8>>, after: Option<&Vec<u8>>) -> bool {
 
 /// Whether the generation whose record was torn is there again, or over.
 fn is_published_again(places: &[DrivePlace], path: &str) -> bool {
-    let proof =
-        path.replace("_ahm_replacement_intent.json", "_ahm_replacement_completion_proof.json");
+    let proof = records::beside(path, Record::Proof);
     places.iter().filter(|place| place.mounted).any(|place| {
         let parses = |path: &str| {
             let bytes = fs::read(place.root.join(path)).unwrap_or_default();

@@ -17,9 +17,8 @@ use crate::harness::audit::census::Census;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::harness::workload::history::FaultPhase;
 use crate::harness::workload::record::History;
+use crate::protocol::replacement::names::Record;
 
-const INTENT: &str = "_ahm_replacement_intent.json";
-const PROOF: &str = "_ahm_replacement_completion_proof.json";
 /// Generations that are told of.
 const GENERATIONS_MAX: usize = 48;
 /// Letters of a name that are shown.
@@ -163,8 +162,8 @@ pub(super) fn cut(name: &str) -> String {
 }
 
 /// The generation in the name of a record.
-fn id_of<'a>(path: &'a str, ending: &str) -> Option<&'a str> {
-    path.strip_suffix(ending)?.rsplit('/').next()
+fn id_of(path: &str, record: Record) -> Option<&str> {
+    path.strip_suffix(record.ending())?.rsplit('/').next()
 }
 
 fn of<'a>(all: &'a mut BTreeMap<String, Generation>, id: &str) -> &'a mut Generation {
@@ -178,9 +177,10 @@ fn records(all: &mut BTreeMap<String, Generation>, look: &Look<'_>, has_census: 
     for held in look.held {
         for (path, text) in &held.records {
             let json: Value = serde_json::from_str(text).unwrap_or_default();
-            if let Some(id) = id_of(path, INTENT) {
+            if let Some(id) = id_of(path, Record::Intent) {
                 known.insert(id.to_owned());
-                let has_proof = held.records.keys().any(|path| id_of(path, PROOF) == Some(id));
+                let has_proof =
+                    held.records.keys().any(|path| id_of(path, Record::Proof) == Some(id));
                 let generation = of(all, id);
                 generation.anchor.clone_from(&held.drive);
                 generation.phase = json["replacement_phase"].as_str().unwrap_or("").to_owned();
@@ -188,7 +188,7 @@ fn records(all: &mut BTreeMap<String, Generation>, look: &Look<'_>, has_census: 
                 if let Some(phase) = phase(&json, has_proof) {
                     phases.insert(id.to_owned(), phase);
                 }
-            } else if let Some(id) = id_of(path, PROOF) {
+            } else if let Some(id) = id_of(path, Record::Proof) {
                 known.insert(id.to_owned());
                 let generation = of(all, id);
                 tell(generation, &json, look);

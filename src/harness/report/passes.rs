@@ -11,11 +11,7 @@ use crate::harness::audit::census::ReplacementCensus;
 use crate::harness::workload::history::NodeState;
 use crate::harness::workload::history::Sighting;
 use crate::harness::workload::record::History;
-
-/// What the name of an intent ends with.
-const INTENT: &str = "_ahm_replacement_intent.json";
-/// What the name of a ledger ends with.
-const LEDGER: &str = "_ahm_checkpoint.json";
+use crate::protocol::replacement::names::Record;
 
 /// Generations in the longest chain that some record on the drives tells of; 0 without any record.
 pub(super) fn longest_lineage(census: Option<&Census>) -> u64 {
@@ -90,12 +86,13 @@ fn passes(sighting: &Sighting, at_rest: bool) -> BTreeMap<String, Position> {
 
 fn of_drive(held: &ReplacementCensus) -> Vec<(String, Position)> {
     let json = |text: &String| serde_json::from_str::<Value>(text).ok();
-    let intents = held.records.iter().filter(|(path, _)| path.ends_with(INTENT));
+    let intents = held.records.iter().filter(|(path, _)| path.ends_with(Record::Intent.ending()));
     let rebuilding = intents.filter_map(|(_, text)| {
         let intent = json(text)?;
         let id = intent["task_id"].as_str()?.to_owned();
         let is_rebuilding = intent["replacement_phase"] == "rebuilding";
-        let of_id = |path: &&String| path.ends_with(&format!("{id}{LEDGER}"));
+        let name = format!("{id}{}", Record::Checkpoint.ending());
+        let of_id = |path: &&String| path.ends_with(&name);
         let ledger = held.records.keys().find(of_id).and_then(|path| json(&held.records[path]))?;
         let number = |key: &str| ledger[key].as_u64().unwrap_or(0);
         let counted = ["successful_objects", "failed_object_count", "skipped_object_count"];
@@ -129,8 +126,11 @@ mod tests {
             drive: "0/0".to_owned(),
             marker: None,
             records: [
-                (format!("{folder}/ahm-replacement/{ID}{INTENT}"), intent.to_string()),
-                (format!("{folder}/{ID}{LEDGER}"), ledger.to_string()),
+                (
+                    format!("{folder}/ahm-replacement/{ID}_ahm_replacement_intent.json"),
+                    intent.to_string(),
+                ),
+                (format!("{folder}/{ID}_ahm_checkpoint.json"), ledger.to_string()),
             ]
             .into(),
         }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveReply;
 use crate::disk::drive::DriveRequest;
+use crate::node::replacement::course::Asked;
 use crate::node::replacement::observe;
 use crate::node::replacement::observe::Observed;
 use crate::node::replacement::observe::Place;
@@ -198,7 +199,6 @@ impl Attempt {
             Aim::Legacy { release, begins } => return self.go_back(memory, release, begins).await,
         }
         let mut done = Done::Nothing;
-        let course = &self.node.course;
         loop {
             let seen = self.observe(memory).await?;
             let files = &seen.durable.files;
@@ -209,9 +209,10 @@ impl Attempt {
             }
             let runs = intent.is_some_and(|it| it.value.phase == Phase::Rebuilding);
             self.lives(memory, runs.then_some(id));
-            match course.next_write(&seen.durable, id, &seen.now, &done) {
+            let asked = Asked { durable: &seen.durable, id, now: &seen.now, done: &done };
+            match self.node.course.next_write(asked) {
                 Ok(Some(write)) => self.perform(memory, &write).await?,
-                Ok(None) => match course.work(&seen.durable, id) {
+                Ok(None) => match run::work(&seen.durable, id) {
                     Ok(Work::Nothing) => return Ok(()),
                     Ok(work) => done = self.work(memory, work).await,
                     Err(refusal) => return Err(self.refuse(memory, id, refusal).await),

@@ -9,30 +9,30 @@ use crate::protocol::replacement::ids::GenerationId;
 use crate::protocol::replacement::refusal::Refusal;
 use crate::protocol::replacement::run;
 use crate::protocol::replacement::scan::Done;
-use crate::protocol::replacement::scan::Work;
 use crate::protocol::replacement::store::Durable;
 use crate::protocol::replacement::store::Now;
 use crate::protocol::replacement::store::Write;
 
-/// What the executor asks.
+/// One question: the arguments of [`run::next_write`].
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// What is durable.
+    pub durable: &'a Durable,
+    /// The generation.
+    pub id: GenerationId,
+    /// What is so now.
+    pub now: &'a Now,
+    /// What was done since the last write.
+    pub done: &'a Done,
+}
+
+/// Whoever answers.
 pub trait Course: Send + Sync {
     /// The next write of a generation, as [`run::next_write`].
     ///
     /// # Errors
     /// Whatever stops it.
-    fn next_write(
-        &self,
-        durable: &Durable,
-        id: GenerationId,
-        now: &Now,
-        done: &Done,
-    ) -> Result<Option<Write>, Refusal>;
-
-    /// What is to be done when there is nothing to write, as [`run::work`].
-    ///
-    /// # Errors
-    /// As reading the records.
-    fn work(&self, durable: &Durable, id: GenerationId) -> Result<Work, Refusal>;
+    fn next_write(&self, asked: Asked<'_>) -> Result<Option<Write>, Refusal>;
 }
 
 /// The course as the protocol has it.
@@ -40,18 +40,8 @@ pub trait Course: Send + Sync {
 pub struct Sound;
 
 impl Course for Sound {
-    fn next_write(
-        &self,
-        durable: &Durable,
-        id: GenerationId,
-        now: &Now,
-        done: &Done,
-    ) -> Result<Option<Write>, Refusal> {
-        run::next_write(durable, id, now, done)
-    }
-
-    fn work(&self, durable: &Durable, id: GenerationId) -> Result<Work, Refusal> {
-        run::work(durable, id)
+    fn next_write(&self, asked: Asked<'_>) -> Result<Option<Write>, Refusal> {
+        run::next_write(asked.durable, asked.id, asked.now, asked.done)
     }
 }
 

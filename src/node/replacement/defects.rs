@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::node::replacement::course::Asked;
 use crate::node::replacement::course::Course;
 use crate::node::replacement::course::SharedCourse;
 use crate::node::replacement::course::Sound;
@@ -12,13 +13,13 @@ use crate::protocol::replacement::intent::Intent;
 use crate::protocol::replacement::names;
 use crate::protocol::replacement::names::Record;
 use crate::protocol::replacement::refusal::Refusal;
+use crate::protocol::replacement::run;
 use crate::protocol::replacement::scan::Checked;
 use crate::protocol::replacement::scan::Done;
 use crate::protocol::replacement::scan::Work;
 use crate::protocol::replacement::step::Step;
 use crate::protocol::replacement::store::Change;
 use crate::protocol::replacement::store::Durable;
-use crate::protocol::replacement::store::Now;
 use crate::protocol::replacement::store::Place;
 use crate::protocol::replacement::store::Write;
 
@@ -54,13 +55,8 @@ pub fn bends_course(defect: Defect) -> bool {
 struct TakesMarkersForMoved(SharedCourse);
 
 impl Course for TakesMarkersForMoved {
-    fn next_write(
-        &self,
-        durable: &Durable,
-        id: GenerationId,
-        now: &Now,
-        done: &Done,
-    ) -> Result<Option<Write>, Refusal> {
+    fn next_write(&self, asked: Asked<'_>) -> Result<Option<Write>, Refusal> {
+        let Asked { durable, id, .. } = asked;
         let mut believed = durable.clone();
         if let Some(successor) = intent(durable, id)?.filter(|it| it.predecessor.is_some()) {
             let owner = successor.owner().into_bytes();
@@ -68,7 +64,7 @@ impl Course for TakesMarkersForMoved {
                 marker.clone_from(&owner);
             }
         }
-        let mut write = self.0.next_write(&believed, id, now, done)?;
+        let mut write = self.0.next_write(Asked { durable: &believed, ..asked })?;
         // What it takes for its own it clears as its own.
         if let Some(Write { place: Place::Target(target), change, path, .. }) = &mut write
             && let Change::Swap { expected, .. } = change
@@ -78,34 +74,21 @@ impl Course for TakesMarkersForMoved {
         }
         Ok(write)
     }
-
-    fn work(&self, durable: &Durable, id: GenerationId) -> Result<Work, Refusal> {
-        self.0.work(durable, id)
-    }
 }
 
 /// Takes what it has rebuilt for checked.
 struct TakesTargetsForChecked(SharedCourse);
 
 impl Course for TakesTargetsForChecked {
-    fn next_write(
-        &self,
-        durable: &Durable,
-        id: GenerationId,
-        now: &Now,
-        done: &Done,
-    ) -> Result<Option<Write>, Refusal> {
-        match self.0.next_write(durable, id, now, done)? {
-            None if self.0.work(durable, id)? == Work::Check => {
+    fn next_write(&self, asked: Asked<'_>) -> Result<Option<Write>, Refusal> {
+        let Asked { durable, id, .. } = asked;
+        match self.0.next_write(asked)? {
+            None if run::work(durable, id)? == Work::Check => {
                 let whole = Done::Checked(Checked { versions: u64::MAX, unproved: 0 });
-                self.0.next_write(durable, id, now, &whole)
+                self.0.next_write(Asked { done: &whole, ..asked })
             }
             write => Ok(write),
         }
-    }
-
-    fn work(&self, durable: &Durable, id: GenerationId) -> Result<Work, Refusal> {
-        self.0.work(durable, id)
     }
 }
 
@@ -113,14 +96,9 @@ impl Course for TakesTargetsForChecked {
 struct ClearsPredecessors(SharedCourse);
 
 impl Course for ClearsPredecessors {
-    fn next_write(
-        &self,
-        durable: &Durable,
-        id: GenerationId,
-        now: &Now,
-        done: &Done,
-    ) -> Result<Option<Write>, Refusal> {
-        let write = self.0.next_write(durable, id, now, done)?;
+    fn next_write(&self, asked: Asked<'_>) -> Result<Option<Write>, Refusal> {
+        let Asked { durable, id, .. } = asked;
+        let write = self.0.next_write(asked)?;
         // Before its seal goes, when nothing is left of it but the proof.
         if write.as_ref().is_none_or(|write| write.step != Step::SealRemoved) {
             return Ok(write);
@@ -141,36 +119,23 @@ impl Course for ClearsPredecessors {
         }
         Ok(write)
     }
-
-    fn work(&self, durable: &Durable, id: GenerationId) -> Result<Work, Refusal> {
-        self.0.work(durable, id)
-    }
 }
 
 /// Takes every target for mounted as it was recorded.
 struct TakesMountsForTheSame(SharedCourse);
 
 impl Course for TakesMountsForTheSame {
-    fn next_write(
-        &self,
-        durable: &Durable,
-        id: GenerationId,
-        now: &Now,
-        done: &Done,
-    ) -> Result<Option<Write>, Refusal> {
-        let mut believed = now.clone();
+    fn next_write(&self, asked: Asked<'_>) -> Result<Option<Write>, Refusal> {
+        let Asked { durable, id, .. } = asked;
+        let mut believed = asked.now.clone();
         if let Some(intent) = intent(durable, id)? {
             let recorded = |(mounted, identity): (&Result<Mounted, String>, _)| {
                 mounted.clone().map(|mounted| Mounted { identity, ..mounted })
             };
-            let pairs = now.mounts.iter().zip(intent.identities);
+            let pairs = asked.now.mounts.iter().zip(intent.identities);
             believed.mounts = pairs.map(recorded).collect();
         }
-        self.0.next_write(durable, id, &believed, done)
-    }
-
-    fn work(&self, durable: &Durable, id: GenerationId) -> Result<Work, Refusal> {
-        self.0.work(durable, id)
+        self.0.next_write(Asked { now: &believed, ..asked })
     }
 }
 
