@@ -5,8 +5,8 @@
 //! whose write had been acknowledged before the drive was replaced, and that the other drives hold still, has its
 //! metadata and its shard on that very drive, whether it is the latest of its key or not.
 //!
-//! Not verified: versions written later, null versions that were written again after the proof (`proof_is_true`, `every_version_is_full`), and drives that nobody claims to
-//! be complete.
+//! Not verified: versions written later, null versions that were written again after the proof (`proof_is_true`,
+//! `every_version_is_full`), and drives that nobody claims to be complete.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,9 @@ use super::model::drives;
 use super::sightings::injected;
 use crate::harness::audit::census::KeyCensus;
 use crate::harness::audit::census::VersionCensus;
+use crate::harness::workload::history::Ending;
 use crate::harness::workload::record::History;
+use crate::harness::workload::record::Op;
 use crate::value::ObjectKey;
 use crate::value::VersionId;
 
@@ -74,7 +76,7 @@ fn written_before<'a>(history: &'a History, drive: &str) -> BTreeSet<(&'a Object
     let at = struck.map(|fault| fault.seq).max().unwrap_or(0);
     let writes = history.ops.iter().filter(|op| op.is_write() && op.is_acknowledged());
     let before = writes.filter(|op| op.ended < at);
-    let version = |answer: &crate::harness::workload::history::Ending| answer.version;
+    let version = |answer: &Ending| answer.version;
     before
         .map(|op| {
             (&op.asked.target, op.answer.as_ref().and_then(version).unwrap_or(VersionId::NULL))
@@ -89,7 +91,7 @@ fn writers<'a>(
     version: VersionId,
 ) -> impl Iterator<Item = u64> + 'a {
     let ops = history.keys.get(key).into_iter().flatten().map(|position| &history.ops[*position]);
-    let made = move |op: &&crate::harness::workload::record::Op| {
+    let made = move |op: &&Op| {
         let answer = op.answer.as_ref().and_then(|answer| answer.version);
         op.is_write() && op.is_acknowledged() && answer.unwrap_or(VersionId::NULL) == version
     };

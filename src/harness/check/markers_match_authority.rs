@@ -5,7 +5,8 @@
 //! marker; a generation that rebuilds has marked each of its targets; one that is over has left no marker.
 //!
 //! Not verified: what was marked between two looks, while somebody wrote, or while a stranger's hand had changed a
-//! record or marker; a generation's own markers, in a look, once another drive was put in the place of a target that had been replaced before.
+//! record or marker; a generation's own markers, in a look, once another drive was put in the place of a target that
+//! had been replaced before.
 
 use super::Judgement;
 use super::Witnesses;

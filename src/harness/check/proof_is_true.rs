@@ -2,9 +2,9 @@
 //!
 //! Verified, by the census: for each target of a proof that no later generation has taken up, each committed
 //! version of its set that is not younger than the proof, internal objects included, has its metadata and its shard
-//! on that very drive, every frame of it. That successful reads do not show. Where a look at the drives was taken right after the proof was
-//! written, each version on the target that nobody has written since before the replacement. Each drive that the history replaced
-//! is a target of some proof.
+//! on that very drive, every frame of it. That successful reads do not show. Where a look at the drives was taken
+//! right after the proof was written, each version on the target that nobody has written since before the
+//! replacement. Each drive that the history replaced is a target of some proof.
 //!
 //! Not verified: versions that were removed since; damage that came after the proof is counted against it, so that
 //! a scenario which damages a target later does not ask for this.

@@ -129,6 +129,31 @@ impl OperatorError {
         }
     }
 
+    /// The names of those without a number.
+    const NAMES: [&str; 14] = [
+        "not_an_id",
+        "not_asserted",
+        "unreadable",
+        "lease_held",
+        "not_a_drive",
+        "named_twice",
+        "not_a_file",
+        "no_records",
+        "taken",
+        "on_the_drive",
+        "changed",
+        "io",
+        "half_way",
+        "unflushed",
+    ];
+
+    /// Whether some error has this [`code`](Self::code).
+    pub fn has_code(code: &str) -> bool {
+        Self::NAMES.contains(&code)
+            || Refusal::TABLE.iter().any(|row| row.1 == code)
+            || Refused::NUMBERS.map(|number| format!("P{number}")).any(|number| number == code)
+    }
+
     /// By what a caller tells it from others: its number, or its name where it has none.
     pub fn code(&self) -> String {
         let name = match self {
@@ -149,6 +174,7 @@ impl OperatorError {
             Self::HalfWay { .. } => "half_way",
             Self::Unflushed { .. } => "unflushed",
         };
+        debug_assert!(Self::NAMES.contains(&name), "{name} has to stand among the names");
         name.to_owned()
     }
 

@@ -20,25 +20,35 @@ use crate::protocol::replacement::status::State;
 const POLL: Duration = Duration::from_millis(50);
 
 impl Life<'_> {
-    /// Waits until the node names the state in its status, and tells of no generation that it is running.
+    /// Waits until every armed fault has struck and a node tells the state, and notes it.
     pub(super) async fn awaited(&self, state: &Await) -> Result<(), Trouble> {
         self.waiting.on_ourselves("armed faults to strike");
         self.background.drained().await?;
-        let waiting_for = format!("node {} to tell {}", state.node, state.told);
+        let within = Duration::from_secs(state.within_s);
+        let words = self.told(state.node, &state.told, within).await?;
+        let (node, named) = (state.node, state.told.clone());
+        self.recorder.record(Event::Noted(Note::Told { node, named, words }));
+        Ok(())
+    }
+
+    /// Waits until a node names `state` in its status, and tells of no generation that it is running; answers its
+    /// words.
+    pub(super) async fn told(
+        &self,
+        node: usize,
+        state: &str,
+        within: Duration,
+    ) -> Result<String, Trouble> {
+        let waiting_for = format!("node {node} to tell {state}");
         self.waiting.on_the_cluster(waiting_for.clone());
-        let (began, within) = (Instant::now(), Duration::from_secs(state.within_s));
-        let mut last;
+        let began = Instant::now();
         loop {
-            match self.told_now(state).await {
-                Ok(words) => {
-                    let (node, named) = (state.node, state.told.clone());
-                    self.recorder.record(Event::Noted(Note::Told { node, named, words }));
-                    return Ok(());
-                }
-                Err(instead) => last = instead,
-            }
+            let reason = match self.told_now(node, state).await {
+                Ok(words) => return Ok(words),
+                Err(instead) => instead,
+            };
             if began.elapsed() >= within {
-                return Err(Trouble::Stuck { waiting_for, reason: last });
+                return Err(Trouble::Stuck { waiting_for, reason });
             }
             // Not a wait for a while: nodes have no way to call us, so their state is asked for.
             time::sleep(POLL).await;
@@ -46,16 +56,16 @@ impl Life<'_> {
     }
 
     /// The words of the state, or what the node tells instead.
-    async fn told_now(&self, state: &Await) -> Result<String, String> {
-        let address = self.testbed.client_address(state.node);
+    async fn told_now(&self, node: usize, state: &str) -> Result<String, String> {
+        let address = self.testbed.client_address(node);
         let status = self.admin.status(address).await?.replacement;
         let said = [status.reasons.as_slice(), &status.alarms].concat().join("; ");
-        if !status.standing.contains(&state.told) {
+        if !status.standing.iter().any(|named| named == state) {
             return Err(format!("it names {:?} and says: {said}", status.standing));
         }
         let told = self.admin.replacement(address).await?;
         match running(&told) {
-            Some(id) => Err(format!("it names {} and rebuilds {id}", state.told)),
+            Some(id) => Err(format!("it names {state} and rebuilds {id}")),
             None => Ok(said),
         }
     }

@@ -7,12 +7,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use std::time::Instant;
 
 use futures::future;
 use tokio::sync::watch;
 use tokio::task;
-use tokio::time;
 
 use super::admin::Admin;
 use super::background::Background;
@@ -27,9 +25,9 @@ use crate::harness::fault::Injector;
 use crate::harness::scenario::form::StartNode;
 use crate::harness::scenario::form::Step;
 use crate::harness::scenario::plan::Plan;
-use crate::harness::testbed::DrivePlace;
 use crate::harness::testbed::Testbed;
 use crate::harness::testbed::TestbedError;
+use crate::harness::testbed::blocking;
 use crate::harness::workload::driver::Driver;
 use crate::harness::workload::driver::Endpoints;
 use crate::harness::workload::history::Event;
@@ -42,8 +40,6 @@ use crate::harness::workload::recorder::Recorder;
 const FINAL_BYTES_MAX: u64 = 64 << 20;
 /// How long nodes are waited for after a fault before clients go on.
 const AFTER_FAULT_PATIENCE: Duration = Duration::from_secs(2);
-/// How often a node is asked what it tells.
-const TOLD_POLL: Duration = Duration::from_millis(50);
 /// Records that are named where a refusal changed them.
 const CHANGED_MAX: usize = 16;
 /// How long a cluster may take to make the buckets.
@@ -255,8 +251,8 @@ impl Life<'_> {
         };
         let before = self.records_of(on.node).await?;
         self.start(on.node).await?;
-        self.waiting.on_the_cluster(format!("node {} to refuse by {number}", on.node));
-        let words = self.told(on.node, number).await?;
+        let patience = Duration::from_secs(self.plan.limits.ready_s);
+        let words = self.told(on.node, number, patience).await?;
         let after = self.records_of(on.node).await?;
         let is_other =
             |record: &(&(String, String), &Vec<u8>)| after.get(record.0) != Some(record.1);
@@ -272,30 +268,6 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Waits until a node tells a refusal of this number; answers its words.
-    async fn told(&self, node: usize, number: &str) -> Result<String, Trouble> {
-        let (began, mut last) = (Instant::now(), String::new());
-        let patience = Duration::from_secs(self.plan.limits.ready_s);
-        let named = format!("({number})");
-        while began.elapsed() < patience {
-            match self.admin.status(self.testbed.client_address(node)).await {
-                Ok(status) => {
-                    let said = status.replacement.reasons.into_iter();
-                    let mut said = said.chain(status.replacement.alarms);
-                    match said.find(|words| words.contains(&named)) {
-                        Some(words) => return Ok(words),
-                        None => last = status.reason,
-                    }
-                }
-                Err(reason) => last = reason,
-            }
-            // Not a wait for a while: nodes have no way to call us, so their state is asked for.
-            time::sleep(TOLD_POLL).await;
-        }
-        let waiting_for = format!("node {node} to refuse by {number}");
-        Err(Trouble::Stuck { waiting_for, reason: format!("it says: {last}") })
-    }
-
     /// Every record and marker on the drives of a node, by drive and path.
     async fn records_of(
         &self,
@@ -304,14 +276,16 @@ impl Life<'_> {
         let mut drives = self.testbed.drives();
         drives.retain(|drive| drive.node == node && drive.mounted);
         let read = move || {
-            let of_drive = |drive: &DrivePlace| {
-                let held = operate::held(&drive.root).into_iter();
-                let name = drive.name.clone();
-                held.map(move |(path, bytes)| ((name.clone(), path), bytes))
-            };
-            drives.iter().flat_map(of_drive).collect()
+            let mut records = BTreeMap::new();
+            for drive in &drives {
+                let held = operate::held(&drive.root)
+                    .map_err(TestbedError::io("read the records of", &drive.root))?;
+                let of_drive = |(path, bytes)| ((drive.name.clone(), path), bytes);
+                records.extend(held.into_iter().map(of_drive));
+            }
+            Ok(records)
         };
-        Ok(task::spawn_blocking(read).await?)
+        Ok(blocking(read).await?)
     }
 
     /// A census of the drives as they are mounted now.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use tokio::task;
 use super::life::Life;
 use super::life::Trouble;
 use crate::harness::audit::DriveSource;
+use crate::harness::audit::replacement;
 use crate::harness::operator::backup;
 use crate::harness::operator::backup::BackupRequest;
 use crate::harness::operator::error::OperatorError;
@@ -58,9 +60,7 @@ impl Life<'_> {
         self.recorder.record(Event::Noted(Note::Operator(used)));
         Ok(())
     }
-}
 
-impl Life<'_> {
     /// Puts the intents and proofs of a node's drives where older releases kept them, once it is down.
     pub(super) async fn flatten(&self, node: usize) -> Result<(), Trouble> {
         self.waiting.on_ourselves("armed faults to strike");
@@ -82,20 +82,13 @@ fn flattened(node: usize, drives: &[DrivePlace]) -> OperatorNote {
         ..OperatorNote::default()
     };
     for drive in drives {
-        let before = held(&drive.root);
-        for path in before.keys() {
-            let flat = match names::parse(path) {
-                Name::Record(Record::Intent, id) => names::path(Record::FlatIntent, id),
-                Name::Record(Record::Proof, id) => names::path(Record::FlatProof, id),
-                _ => continue,
-            };
-            let moved = fs::rename(drive.root.join(path), drive.root.join(&flat));
-            if let Err(error) = moved.and_then(|()| flush(&drive.root)) {
-                note.missing = Some(format!("{path} cannot be moved: {error}"));
+        match flatten(&drive.root) {
+            Ok((before, after)) => note.files.extend(changes(&drive.name, &before, &after)),
+            Err(error) => {
+                note.missing = Some(format!("drive {}: {error}", drive.name));
                 return note;
             }
         }
-        note.files.extend(changes(&drive.name, &before, &held(&drive.root)));
     }
     if note.files.is_empty() {
         note.missing = Some("there is no record".to_owned());
@@ -103,10 +96,20 @@ fn flattened(node: usize, drives: &[DrivePlace]) -> OperatorNote {
     note
 }
 
-/// Flushes the names of the records.
-fn flush(root: &Path) -> std::io::Result<()> {
-    fs::File::open(root.join(names::FOLDER))?.sync_all()?;
-    fs::File::open(root.join(names::LEDGERS))?.sync_all()
+/// Moves the records of one drive; answers what it held before, and what then.
+fn flatten(root: &Path) -> io::Result<(Held, Held)> {
+    let before = held(root)?;
+    for path in before.keys() {
+        let flat = match names::parse(path) {
+            Name::Record(Record::Intent, id) => names::path(Record::FlatIntent, id),
+            Name::Record(Record::Proof, id) => names::path(Record::FlatProof, id),
+            _ => continue,
+        };
+        fs::rename(root.join(path), root.join(&flat))?;
+        fs::File::open(root.join(names::FOLDER))?.sync_all()?;
+        fs::File::open(root.join(names::LEDGERS))?.sync_all()?;
+    }
+    Ok((before, held(root)?))
 }
 
 /// What a drive holds of replacements: paths relative to its root, and the bytes there.
@@ -128,11 +131,17 @@ struct Work {
 }
 
 fn used(step: &OperatorStep, drives: &[DrivePlace], seed: Seed) -> OperatorNote {
-    let found = Found { drives, held: drives.iter().map(|drive| held(&drive.root)).collect() };
     let mut note = OperatorNote {
         command: format!("firedrill replacement {}", step.tool.name()),
         expected: step.refused.clone(),
         ..OperatorNote::default()
+    };
+    let found = match held_by_all(drives) {
+        Ok(held) => Found { drives, held },
+        Err(unreadable) => {
+            note.missing = Some(unreadable);
+            return note;
+        }
     };
     let work = match found.work(step) {
         Some(work) => work,
@@ -159,27 +168,42 @@ fn used(step: &OperatorStep, drives: &[DrivePlace], seed: Seed) -> OperatorNote 
         }
     }
     note.answer.truncate(note.answer.floor_char_boundary(ANSWER_BYTES_MAX));
-    for (drive, before) in drives.iter().zip(&found.held) {
-        note.files.extend(changes(&drive.name, before, &held(&drive.root)));
+    match held_by_all(drives) {
+        Ok(after) => {
+            for (drive, (before, after)) in drives.iter().zip(found.held.iter().zip(&after)) {
+                note.files.extend(changes(&drive.name, before, after));
+            }
+        }
+        Err(unreadable) => note.missing = Some(format!("what it left is not known: {unreadable}")),
     }
     note
 }
 
-/// Every record, and the marker, of a drive; what cannot be read is not there.
-pub(super) fn held(root: &Path) -> Held {
-    let mut paths = vec![names::MARKER.to_owned()];
-    for folder in [names::FOLDER, names::LEDGERS] {
-        for entry in fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
-            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-            if folder == names::FOLDER || names::parse(&path) != Name::Other {
-                paths.push(path);
-            }
+/// Whatever lies in the folder of the records, every other record, and the marker, of a drive.
+pub(super) fn held(root: &Path) -> io::Result<Held> {
+    let mut held = replacement::read(root)?;
+    let folder = root.join(names::FOLDER);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(held),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let path = format!("{}/{}", names::FOLDER, name.to_string_lossy());
+        if !held.contains_key(&path) {
+            held.insert(path, fs::read(folder.join(&name))?);
         }
     }
-    paths
-        .into_iter()
-        .filter_map(|path| Some((path.clone(), fs::read(root.join(path)).ok()?)))
-        .collect()
+    Ok(held)
+}
+
+/// What each drive holds, or which one cannot be read.
+fn held_by_all(drives: &[DrivePlace]) -> Result<Vec<Held>, String> {
+    let read = |drive: &DrivePlace| {
+        held(&drive.root).map_err(|error| format!("drive {}: {error}", drive.name))
+    };
+    drives.iter().map(read).collect()
 }
 
 /// What is otherwise than before. Locks hold nothing, and are none of an operator's business.
@@ -314,8 +338,12 @@ fn prepare(
     match prepare::run(&request)? {
         Prepared::Proposed(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Prepared::Published(path) => {
-            let bytes = fs::read(&path).unwrap_or_default();
-            Ok(format!("{}\n{}", path.display(), String::from_utf8_lossy(&bytes)))
+            let text = fs::read(&path).map_err(|source| OperatorError::Io {
+                step: "read",
+                path: path.clone(),
+                source,
+            })?;
+            Ok(format!("{}\n{}", path.display(), String::from_utf8_lossy(&text)))
         }
     }
 }
@@ -344,7 +372,7 @@ fn keep(
             place: format!("backup/{}", drive.folder),
             path: file.path,
             bytes: file.bytes,
-            sha256: file.sha256.parse().unwrap_or(Digest([0; 32])),
+            sha256: file.sha256.parse().expect("the manifest was just made"),
         });
         note.files.extend(files);
     }
@@ -411,6 +439,19 @@ mod tests {
         assert_eq!(kept(Record::FlatProof).as_deref(), Some("Proof"));
         assert_eq!((kept(Record::Intent), kept(Record::Proof)), (None, None));
         assert!(kept(Record::Seal).is_some() && kept(Record::Checkpoint).is_some());
+    }
+
+    #[test]
+    fn a_drive_whose_records_cannot_be_read_is_told_and_not_taken_for_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = GenerationId(Seed(1).uuid("generation"));
+        assert!(held(folder.path()).unwrap().is_empty());
+        fs::create_dir_all(folder.path().join(names::path(Record::Intent, id))).unwrap();
+        let root = folder.path().to_owned();
+        let place = DrivePlace { name: "0/0".to_owned(), node: 0, slot: 0, root, mounted: true };
+        assert!(held(&place.root).is_err());
+        let missing = flattened(0, &[place]).missing.unwrap();
+        assert!(missing.contains("0/0"), "{missing}");
     }
 
     #[test]

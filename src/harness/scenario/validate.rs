@@ -16,6 +16,7 @@ use super::operator::Misuse;
 use super::operator::OperatorStep;
 use super::parse::CANARY;
 use crate::harness::check;
+use crate::harness::operator::error::OperatorError;
 use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::Mix;
 use crate::harness::workload::spec::Targets;
@@ -224,6 +225,9 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
             Step::Heal(_) => {}
             Step::Start(on) => {
                 node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
+                if let Some(number) = &on.refuses {
+                    tells(&format!("{path}.refuses"), number, problems);
+                }
             }
             Step::Stop(on) | Step::FlattenRecords(on) => {
                 node_exists(&form.testbed, &format!("{path}.node"), on.node, problems);
@@ -265,6 +269,9 @@ fn operator(form: &ScenarioForm, path: &str, step: &OperatorStep, problems: &mut
     }
     if step.write && !step.tool.may_write() {
         add(problems, &format!("{path}.write"), format!("`{tool}` writes on no drive"));
+    }
+    if let Some(code) = step.refused.as_ref().filter(|code| !OperatorError::has_code(code)) {
+        add(problems, &format!("{path}.refused"), format!("no tool is ever refused by `{code}`"));
     }
     match step.misuse {
         Some(misuse) if !misuse.is_possible(step.tool) => {
@@ -327,15 +334,18 @@ impl<'a> Buckets<'a> {
     }
 }
 
+/// What a node is to tell.
+fn tells(place: &str, told: &str, problems: &mut Vec<Problem>) {
+    let mut refusals = Refusal::TABLE.iter().map(|row| row.1);
+    if !refusals.any(|number| number == told) && !Alarm::NAMES.contains(&told) {
+        add(problems, place, format!("there is neither a refusal nor an alarm `{told}`"));
+    }
+}
+
 /// One `await`.
 fn awaited(form: &ScenarioForm, path: &str, state: &Await, problems: &mut Vec<Problem>) {
     node_exists(&form.testbed, &format!("{path}.node"), state.node, problems);
-    let mut refusals = Refusal::TABLE.iter().map(|row| row.1);
-    if !refusals.any(|number| number == state.told) && !Alarm::NAMES.contains(&&*state.told) {
-        let told = &state.told;
-        let message = format!("there is neither a refusal nor an alarm `{told}`");
-        add(problems, &format!("{path}.told"), message);
-    }
+    tells(&format!("{path}.told"), &state.told, problems);
     if state.within_s == 0 {
         add(problems, &format!("{path}.within_s"), "nothing is told within 0 seconds");
     }

@@ -4,8 +4,8 @@
 //! takes the leases and performs one write after another; `observe` reads what a question needs; `course` is where
 //! it asks, and where `defects` are planted; `settle` comes first in the life of a node and settles what older
 //! releases left; `legacy` behaves as one; `board` and `told` are what is told of it. One task a set does all of this,
-//! so that no generation has two executors on a node; other
-//! nodes and processes are kept away by the leases on the targets.
+//! so that no generation has two executors on a node; other nodes and processes are kept away by the leases on the
+//! targets.
 //!
 //! What must always hold: between the first question and the last write the leases on all targets are held; a
 //! refusal leaves the records as they are, is told, and the node serves on.

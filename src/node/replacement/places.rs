@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::protocol::config::NodeConfig;
 use crate::protocol::config::NodeEntry;
 
-/// The endpoint of every drive, in endpoint order: the one that is configured, the bare path, or `http://<address><path>` where paths alone do
-/// not tell the drives of the deployment apart.
+/// The endpoint of every drive, in endpoint order: the one that is configured, the bare path, or
+/// `http://<address><path>` where paths alone do not tell the drives of the deployment apart.
 pub fn endpoints(config: &NodeConfig) -> Vec<String> {
     let drives = || {
         let nodes = config.nodes.iter();

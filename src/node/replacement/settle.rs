@@ -96,8 +96,7 @@ async fn settle(
         import::check_scope(&approval, SetId { pool: 0, set }, of_set).map_err(End::Refused)?;
         let (anchor, aim) = (names[endpoint].clone(), (successor, Aim::Import));
         let attempt = Attempt::on(node, objects, set, aim, approval.targets, anchor);
-        // Its targets are drives of the set.
-        let Some(attempt) = attempt else { continue };
+        let attempt = attempt.expect("its targets were just found among the drives of the set");
         tracing::info!(set, %successor, "an approved import goes on");
         match attempt.run().await {
             End::Over => {}

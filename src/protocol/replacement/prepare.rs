@@ -78,6 +78,9 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// Every number there is.
+    pub const NUMBERS: std::ops::RangeInclusive<u32> = 1..=21;
+
     /// `P1` to `P20`, and `P21` for a lease that is held.
     pub fn number(&self) -> String {
         format!("P{}", self.number)

@@ -90,6 +90,7 @@ fn a_tool_that_cannot_be_used_so_is_refused_where_it_stands() {
     let rearm = "tool: rearm, node: 0, misuse: not_asserted, refused: not_asserted";
     refuse(rearm, "15:39", "unless `write: true`");
     refuse("tool: rearm, node: 0, misuse: source_not_an_id", "15:5", "state by what");
+    refuse("tool: backup, node: 0, refused: P22", "15:40", "no tool is ever refused by `P22`");
 }
 
 #[test]
@@ -109,6 +110,7 @@ fn steps_and_faults_of_recoveries_are_refused_where_they_make_no_sense() {
     let step = |text: &str| format!("  - {text}\n  - settle: {{ within_s: 10 }}\n{heal}");
     let asked = |text: &str, place: &str, words: &str| refused(heal, &step(text), place, words);
     asked("await: { node: 0, told: E99, within_s: 5 }", "16:23", "neither a refusal nor an alarm");
+    asked("start: { node: 0, refuses: E99 }", "16:23", "neither a refusal nor an alarm");
     asked("await: { node: 3, told: E9, within_s: 5 }", "16:14", "no node 3");
     asked("await: { node: 0, told: E9, within_s: 0 }", "16:33", "within 0 seconds");
     asked("await: { node: 0, told: E9, in_s: 5 }", "16:33", "unknown field `in_s`");

@@ -2,9 +2,9 @@
 //!
 //! *Verified before anything goes:* every drive of the set is present, belongs, and is not being rebuilt (or those
 //! that are not hold an older write in a write quorum, so that no lost drive can have made the difference; a
-//! rebuild could not end otherwise); by what they all say the version is not there; it was so for the whole grace, by records on a majority of them
-//! that count from the last return of any drive; and no drive that lacks it was away when it was written,
-//! since such a drive would lack it in any case.
+//! rebuild could not end otherwise); by what they all say the version is not there; it was so for the whole grace,
+//! by records on a majority of them that count from the last return of any drive; and no drive that lacks it was
+//! away when it was written, since such a drive would lack it in any case.
 //!
 //! What is in the way waits for no grace: an acknowledged version would lack a shard for so long, or nobody
 //! could read the key. Quarantine keeps its bytes all the same.
