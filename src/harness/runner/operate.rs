@@ -4,6 +4,7 @@
 //! that is what the scenario owes is concluded from there.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -191,8 +192,8 @@ pub(super) fn held(root: &Path) -> io::Result<Held> {
     for entry in entries {
         let name = entry?.file_name();
         let path = format!("{}/{}", names::FOLDER, name.to_string_lossy());
-        if !held.contains_key(&path) {
-            held.insert(path, fs::read(folder.join(&name))?);
+        if let Entry::Vacant(unread) = held.entry(path) {
+            unread.insert(fs::read(folder.join(&name))?);
         }
     }
     Ok(held)
