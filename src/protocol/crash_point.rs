@@ -127,8 +127,10 @@ crash_points! {
         MarkerRolledBack,
         HandoffRebound,
         SuccessorRebound,
+        RetryArmed,
         ReadinessDeferred,
         FailureRecorded,
+        LedgerFlagged,
     ]
 }
 

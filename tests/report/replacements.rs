@@ -79,6 +79,13 @@ fn the_lineage_its_phases_the_proof_and_the_markers_are_shown() {
         let stretch = format!("<rect class=\"t-{phase}\" x=\"");
         assert!(page.matches(&stretch).count() >= 2, "{phase} is not on the timeline");
     }
+    let page = text(&run, "report.md");
+    let row = format!("| <code>{SUCCESSOR}</code> | <code>{PREDECESSOR}</code> | 0/1 | ");
+    let row = page.lines().find(|line| line.starts_with(&row)).expect("a row for the successor");
+    assert!(row.contains("rebuild ") && row.contains("| kept, by "), "{row}");
+    assert!(row.contains("drive 0/1: removed by "), "{row}");
+    let passed_on = format!("drive 0/1: <code>{SUCCESSOR}</code> had it by ");
+    assert!(page.contains(&passed_on), "who had the marker is not told");
 }
 
 #[test]
@@ -116,7 +123,10 @@ fn hostile_names_in_records_are_text() {
             .replace(SUCCESSOR, &SUCCESSOR.replace("f1f1", "<b>'"))
     });
     let page = text(&run, "report.html");
-    assert!(!page.contains("<script") && !page.contains("<b>'"), "a name became a tag");
+    for page in [&page, &text(&run, "report.md")] {
+        assert!(!page.contains("<script") && !page.contains("\u{1b}"), "a name became a tag");
+    }
+    assert!(!page.contains("<b>'"), "a name became a tag");
     assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'), "a name became a control");
     let begin: String = SHOWN.chars().take(20).collect();
     let escaped = begin.replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#x27;");

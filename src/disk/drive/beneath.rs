@@ -45,6 +45,7 @@ use nix::unistd::unlinkat;
 
 use super::files::Entry;
 use super::files::Files;
+use super::files::Lock;
 use super::files::Room;
 use super::mount;
 use super::request::MountIdentity;
@@ -283,14 +284,20 @@ impl Files for Beneath {
         unlinkat(&parent, name, UnlinkatFlags::RemoveDir)
     }
 
-    fn lock(&self, path: &str) -> Result<Box<dyn Send + Sync>, Errno> {
+    fn inode(&self, path: &str) -> Result<u64, Errno> {
+        Ok(self.stat(path)?.st_ino)
+    }
+
+    fn lock(&self, path: &str) -> Result<Lock, Errno> {
         let opened = match self.open_at(path, OFlag::O_RDWR | OFlag::O_CREAT) {
             // A lease can be taken on a file system that takes no writes.
             Err(Errno::EROFS) => self.open_at(path, OFlag::O_RDONLY),
             opened => opened,
         };
-        match Flock::lock(File::from(opened?), FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Ok(Box::new(lock)),
+        let file = File::from(opened?);
+        let inode = fstat(&file)?.st_ino;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Lock { inode, held: Box::new(lock) }),
             Err((_, error)) => Err(error),
         }
     }

@@ -27,6 +27,14 @@ pub struct Room {
     pub free_inodes: u64,
 }
 
+/// A lock on a file, held until the value ends.
+pub struct Lock {
+    /// The inode that is locked, whatever its name stands for by now.
+    pub inode: u64,
+    /// Ends the lock with itself.
+    pub held: Box<dyn Send + Sync>,
+}
+
 /// Files below one root. Paths are relative, use `/`, and never follow a link or leave the root.
 pub trait Files: Send + Sync {
     /// Whether path and descriptor of the root still mean the same directory; if not, what was opened
@@ -80,7 +88,10 @@ pub trait Files: Send + Sync {
 
     /// Locks a file for this process, making it if need be; `EWOULDBLOCK` when another has it. The lock
     /// ends with the value.
-    fn lock(&self, path: &str) -> Result<Box<dyn Send + Sync>, Errno>;
+    fn lock(&self, path: &str) -> Result<Lock, Errno>;
+
+    /// The inode that a name stands for.
+    fn inode(&self, path: &str) -> Result<u64, Errno>;
 
     /// How the root is mounted, or why that says nothing now.
     fn mount(&self) -> Result<MountIdentity, String>;

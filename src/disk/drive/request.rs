@@ -439,6 +439,8 @@ pub struct ReplacementCopy {
     pub has_folder: bool,
     /// Who holds its execution lease, as far as the drive's own node has it.
     pub execution: Option<Uuid>,
+    /// Whether the lease's lock lies at its place: the held one, if it is held.
+    pub has_execution_lock: bool,
     /// What its marker holds, up to one byte more than a marker may have.
     pub marker: Option<ByteBuf>,
     /// Its records, by path.
@@ -454,6 +456,7 @@ impl Default for ReplacementCopy {
             is_unfinished: false,
             has_folder: false,
             execution: None,
+            has_execution_lock: false,
             marker: None,
             records: BTreeMap::new(),
             mount: Err("nobody has looked".to_owned()),

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::disk::layout;
 use crate::harness::audit::replacement;
 use crate::harness::testbed::DrivePlace;
+use crate::protocol::replacement::names;
 use crate::protocol::replacement::names::Record;
 
 /// An intent on a drive.
@@ -43,6 +44,13 @@ impl Intent {
     /// Its set, as records spell it.
     pub(super) fn set(&self) -> String {
         self.text("set_disk_id")
+    }
+
+    /// Where its ledger lies.
+    pub(super) fn ledger_path(&self) -> String {
+        let name = beside(&self.path, Record::Checkpoint);
+        let name = name.rsplit('/').next().unwrap_or_default();
+        format!("{}/{name}", names::LEDGERS)
     }
 
     /// Where its seal lies.

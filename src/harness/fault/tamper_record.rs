@@ -11,10 +11,13 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::future::FutureExt;
 use serde_json::Value;
+use tokio::time::Instant;
+use tokio::time::sleep;
 
 use super::Injected;
 use super::Miss;
@@ -36,6 +39,10 @@ use crate::value::Digest;
 
 /// Bytes of a marker that is too long to name anybody.
 const LONG_MARKER_BYTES: usize = 300;
+/// How long a torn record may take to be published again.
+const AGAIN_PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks for it.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// A generation that nobody has ever begun.
 const STRANGER: &str = "5f1a9e0c-3d77-4f0e-9a55-0d2c6b7e8f90";
 
@@ -46,7 +53,7 @@ struct Edit {
     root: PathBuf,
     path: String,
     before: Option<Vec<u8>>,
-    after: Vec<u8>,
+    after: Option<Vec<u8>>,
 }
 
 /// Every record and marker by drive and path.
@@ -92,7 +99,7 @@ fn change(places: &[DrivePlace], into: Tampering) -> Result<(Edit, Files, bool),
     let folder = file.parent().unwrap_or(&edit.root);
     let has_made_folder = !folder.is_dir();
     fs::create_dir_all(folder)
-        .and_then(|()| put(&file, &edit.after))
+        .and_then(|()| put(&file, edit.after.as_deref()))
         .map_err(|error| format!("{}: {error}", edit.path))?;
     Ok((edit, everything(places)?, has_made_folder))
 }
@@ -107,12 +114,17 @@ fn everything(places: &[DrivePlace]) -> Result<Files, String> {
     Ok(files)
 }
 
-/// Replaces a file whole, as whoever has a right to it does.
-fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let aside = file.with_file_name(".tampered.tmp");
-    fs::write(&aside, bytes)?;
-    fs::File::open(&aside)?.sync_all()?;
-    fs::rename(&aside, file)?;
+/// Replaces a file whole, as whoever has a right to it does, or removes it.
+fn put(file: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
+    match bytes {
+        Some(bytes) => {
+            let aside = file.with_file_name(".tampered.tmp");
+            fs::write(&aside, bytes)?;
+            fs::File::open(&aside)?.sync_all()?;
+            fs::rename(&aside, file)?;
+        }
+        None => fs::remove_file(file)?,
+    }
     fs::File::open(file.parent().unwrap_or(file))?.sync_all()
 }
 
@@ -125,7 +137,7 @@ fn plan(places: &[DrivePlace], intent: &Intent, into: Tampering) -> Result<Edit,
     let text = String::from_utf8_lossy(&intent.bytes).into_owned();
     let of_intent = |after: Vec<u8>| {
         let (drive, root) = (intent.drive.clone(), anchor.root.clone());
-        let before = Some(intent.bytes.clone());
+        let (before, after) = (Some(intent.bytes.clone()), Some(after));
         Ok(Edit { drive, root, path: intent.path.clone(), before, after })
     };
     let swapped = |old: &str, new: &str| match text.contains(old) {
@@ -137,11 +149,11 @@ fn plan(places: &[DrivePlace], intent: &Intent, into: Tampering) -> Result<Edit,
         free.find(|place| !is_target(place) && place.name != intent.drive)
             .ok_or_else(|| "no other drive is there".to_owned())
     };
-    let marker = |is_marked: bool, after: Vec<u8>| {
+    let on_target = |is_marked: bool, path: &str, after: Option<Vec<u8>>| {
         let mut found = places.iter().filter(|place| place.mounted).filter(is_target);
-        let path = layout::HEALING.to_owned();
+        let path = path.to_owned();
         let place = found
-            .find(|place| place.root.join(&path).exists() == is_marked)
+            .find(|place| place.root.join(layout::HEALING).exists() == is_marked)
             .ok_or_else(|| format!("no target whose marker is there: {is_marked}"))?;
         let (drive, root) = (place.name.clone(), place.root.clone());
         let before = match fs::read(root.join(&path)) {
@@ -177,16 +189,27 @@ fn plan(places: &[DrivePlace], intent: &Intent, into: Tampering) -> Result<Edit,
                 _ => of_intent(text.replace(&whole(target), &whole(&another)).into_bytes()),
             }
         }
-        Tampering::E27 => marker(true, vec![b'a'; LONG_MARKER_BYTES]),
-        Tampering::E28 => marker(true, stranger()),
-        Tampering::SecondMarker => marker(false, stranger()),
+        Tampering::E25 => on_target(true, layout::EXECUTION, None),
+        Tampering::E27 => on_target(true, layout::HEALING, Some(vec![b'a'; LONG_MARKER_BYTES])),
+        Tampering::E28 => on_target(true, layout::HEALING, Some(stranger())),
+        Tampering::SecondMarker => on_target(false, layout::HEALING, Some(stranger())),
+        Tampering::E62 => {
+            let (drive, root, path) = (intent.drive.clone(), &anchor.root, intent.ledger_path());
+            let ledger = fs::read(root.join(&path)).map_err(|error| format!("{path}: {error}"))?;
+            let mut json: Value =
+                serde_json::from_slice(&ledger).map_err(|error| format!("{path}: {error}"))?;
+            let count = json["successful_objects"].as_u64().unwrap_or(0);
+            json["successful_objects"] = (count + 1).into();
+            let after = Some(json.to_string().into_bytes());
+            Ok(Edit { drive, root: root.clone(), path, before: Some(ledger), after })
+        }
         Tampering::E50 => {
             let place = other()?;
             let mut json: Value = serde_json::from_slice(&intent.bytes)
                 .map_err(|error| format!("the record: {error}"))?;
             let later = json["last_update"].as_u64().unwrap_or(0) + 1;
             json["last_update"] = later.into();
-            let after = json.to_string().into_bytes();
+            let after = Some(json.to_string().into_bytes());
             let (drive, root) = (place.name.clone(), place.root.clone());
             Ok(Edit { drive, root, path: intent.path.clone(), before: None, after })
         }
@@ -205,8 +228,9 @@ impl Edit {
             let digest = digest.get(..16).unwrap_or(&digest).to_owned();
             format!("{} bytes {digest}", bytes.len())
         };
-        let before = self.before.as_deref().map_or("nothing".to_owned(), describe);
-        let (drive, path, after) = (&self.drive, &self.path, describe(&self.after));
+        let describe = |bytes: Option<&[u8]>| bytes.map_or("nothing".to_owned(), describe);
+        let (before, after) = (describe(self.before.as_deref()), describe(self.after.as_deref()));
+        let (drive, path) = (&self.drive, &self.path);
         format!("drive {drive}: {path}: {before} became {after}")
     }
 
@@ -219,7 +243,7 @@ impl Edit {
     fn undo(&self, has_made_folder: bool) -> io::Result<()> {
         let file = self.root.join(&self.path);
         match &self.before {
-            Some(bytes) => put(&file, bytes),
+            Some(bytes) => put(&file, Some(bytes)),
             None => {
                 fs::remove_file(&file)?;
                 match file.parent().filter(|_| has_made_folder) {
@@ -232,6 +256,19 @@ impl Edit {
 }
 
 impl Tampered {
+    /// Waits for what the node does of its own accord, in a time of its own: a quick client must not cut it short.
+    async fn wait_published_again(&self, testbed: &Arc<Testbed>) -> Result<(), TestbedError> {
+        let deadline = Instant::now() + AGAIN_PATIENCE;
+        while testbed.is_running(self.node) && Instant::now() < deadline {
+            let (places, path) = (testbed.drives(), self.edit.path.clone());
+            if blocking(move || Ok(is_published_again(&places, &path))).await? {
+                return Ok(());
+            }
+            sleep(LOOK_PERIOD).await;
+        }
+        Ok(())
+    }
+
     /// What has changed since although nothing may, in words.
     fn changed(&self, now: &Files) -> Vec<String> {
         let mut changed = Vec::new();
@@ -256,7 +293,7 @@ impl Tampered {
     }
 
     /// Whether a refusal of this kind may write this: the failure that it records in the intent, and nothing of its
-    /// progress; and a marker that a failed acquisition had written and takes back.
+    /// progress; a marker that a failed acquisition had written and takes back; the flag beside a ledger.
     fn may_change(
         &self,
         (drive, path): &(String, String),
@@ -269,6 +306,11 @@ impl Tampered {
                 let is_own_marker = path == layout::HEALING && after.is_none();
                 let takes_back = self.into == Tampering::SecondMarker && is_own_marker;
                 takes_back || is_failure_alone(before, after)
+            }
+            Tampering::E62 if !is_changed_one => {
+                let is_flag = path.ends_with(Record::Blocked.ending());
+                let is_flagged = is_flag && before.is_none() && after.is_some();
+                is_flagged || is_failure_alone(before, after)
             }
             // It is published again under its own id, and all follows.
             Tampering::TornUnsealed => true,
@@ -305,7 +347,7 @@ fn is_published_again(places: &[DrivePlace], path: &str) -> bool {
 impl Standing for Tampered {
     fn measure<'a>(&'a mut self, _: &'a Arc<Testbed>) -> BoxFuture<'a, Option<String>> {
         async move {
-            let is_there = self.edit.now().as_ref() == Some(&self.edit.after);
+            let is_there = self.edit.now() == self.edit.after;
             is_there.then(|| format!("{} is as it was changed", self.edit.path))
         }
         .boxed()
@@ -320,6 +362,9 @@ impl Standing for Tampered {
         testbed: &'a Arc<Testbed>,
     ) -> BoxFuture<'a, Result<String, TestbedError>> {
         async move {
+            if self.into == Tampering::TornUnsealed {
+                self.wait_published_again(testbed).await?;
+            }
             testbed.stop(self.node).await?;
             let places = testbed.drives();
             let path = self.edit.path.clone();

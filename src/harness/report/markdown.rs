@@ -13,10 +13,15 @@ use super::error::ReportError;
 use super::escape::markdown as plain;
 use super::escape::markdown_code as code;
 use super::escape::markdown_prose as prose;
+use super::lineage;
+use super::lineage::Generation;
+use super::lineage::Marker;
+use super::lineage::Phase;
 use super::suite;
 use super::suite::SuiteReport;
 use super::words;
 use super::words::OpRow;
+use crate::harness::audit::census::Census;
 use crate::harness::check::Finding;
 use crate::harness::check::Verdict;
 use crate::harness::workload::record::History;
@@ -28,7 +33,11 @@ pub const SUMMARY_BYTES_MAX: usize = 900 * 1024;
 const FINDINGS_MAX: usize = 50;
 
 /// The page of one case. Writing to a string cannot fail, so that the results are left alone.
-pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
+pub(super) fn case(
+    report: &CaseReport,
+    history: Option<&History>,
+    census: Option<&Census>,
+) -> String {
     let met = report.expected.as_ref().is_some_and(|expected| expected.met);
     let word = suite::word(report.class, met, &report.about.family);
     let mut text = format!(
@@ -63,6 +72,9 @@ pub(super) fn case(report: &CaseReport, history: Option<&History>) -> String {
     faults(&mut text, report);
     procedure(&mut text, report);
     recovery(&mut text, report);
+    if let Some(history) = history {
+        generations(&mut text, &lineage::generations(history, census));
+    }
     let _ = writeln!(text, "\n## Run it again\n\n{}", block(&report.rerun));
     text.push_str("\n## What was not tested\n\n");
     for limit in &report.not_tested {
@@ -235,6 +247,52 @@ fn recovery(text: &mut String, report: &CaseReport) {
             words::duration(objective.within_ms.saturating_mul(1_000)),
             if objective.is_met() { "met" } else { "missed" },
             if objective.judged { "" } else { "; not judged: cases shared the machine" }
+        );
+    }
+}
+
+/// Each generation with whom it took over from, its phases, its proof and its markers.
+fn generations(text: &mut String, generations: &[Generation]) {
+    if generations.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\n## Generations\n\n| generation | after | drives | phases, as seen | proof | markers |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for one in generations {
+        let after = one.predecessor.as_deref().map(code).unwrap_or_default();
+        let phase = |it: &Phase| {
+            let on = if it.is_open { " and on" } else { "" };
+            format!("{} {}{on}", it.name, words::duration(it.to_us.saturating_sub(it.from_us)))
+        };
+        let mut phases: Vec<_> = one.stretches.iter().map(phase).collect();
+        if let Some(seen) = &one.stepped_back {
+            phases.push(format!("stepped back by {}", words::moment(seen.at_us)));
+        }
+        let proof = one.proof.as_ref().map_or("none was seen".to_owned(), |it| {
+            let kept = if it.is_kept { "kept" } else { "gone" };
+            let seen = words::moment(it.seen.at_us);
+            format!("{kept}, by {seen}: drive {}, {}", plain(&it.drive), code(&it.path))
+        });
+        let marker = |it: &Marker| {
+            let end = match (&it.gone, &it.passed_to) {
+                (None, _) => "still there".to_owned(),
+                (Some(gone), None) => format!("removed by {}", words::moment(gone.at_us)),
+                (Some(gone), Some(to)) => {
+                    format!("{} had it by {}", code(&lineage::cut(to)), words::moment(gone.at_us))
+                }
+            };
+            format!("drive {}: {end}", plain(&it.drive))
+        };
+        let markers: Vec<_> = one.markers.iter().map(marker).collect();
+        let _ = writeln!(
+            text,
+            "| {} | {after} | {} | {} | {proof} | {} |",
+            code(&one.id),
+            plain(&one.targets.join(", ")),
+            phases.join(", "),
+            markers.join("; ")
         );
     }
 }

@@ -31,7 +31,7 @@ pub fn render_all(run: &RunDirectory) -> Result<(), ReportError> {
     let census = run.read_census()?;
     let page = html::case(&report, history.as_ref(), census.as_ref(), &files(run))?;
     recorded::write(&run.path(directory::HTML), page.as_bytes())?;
-    let page = markdown::case(&report, history.as_ref());
+    let page = markdown::case(&report, history.as_ref(), census.as_ref());
     recorded::write(&run.path(directory::MARKDOWN), page.as_bytes())?;
     let alone = SuiteReport {
         format: report.format,

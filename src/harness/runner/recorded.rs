@@ -84,6 +84,7 @@ recorded! {
         "a-proof-without-its-history",
         "a-quiet-day",
         "a-rebuild-before-its-marker-moved",
+        "a-rebuild-begun-again",
         "a-rebuild-left-half-done",
         "a-rebuild-seen-all-the-way",
         "a-rebuild-that-went-on-after-a-change",

@@ -333,6 +333,8 @@ pub enum Tampering {
     E7,
     /// The intent's targets are not the ones that its identities are about.
     E9,
+    /// The lock of the target's execution lease is removed.
+    E25,
     /// The target's marker is longer than an owner may be.
     E27,
     /// The target's marker names a stranger.
@@ -341,6 +343,8 @@ pub enum Tampering {
     E33,
     /// Another drive holds an intent of the same revision that says something else.
     E50,
+    /// The ledger counts one object more than its digest is about.
+    E62,
     /// The intent is torn, and was not sealed yet.
     #[serde(rename = "torn_unsealed")]
     TornUnsealed,

@@ -76,6 +76,8 @@ struct Life {
     process: NodeProcess,
     control: Arc<Control>,
     address: Option<SocketAddr>,
+    /// Set once it was told how to begin: nothing else may come to it before.
+    is_greeted: Arc<AtomicBool>,
     /// Set before we end it: then nobody is surprised.
     is_ended_by_us: Arc<AtomicBool>,
 }
@@ -186,14 +188,17 @@ impl Node {
             process: process.clone(),
             control: Arc::clone(&control),
             address: None,
+            is_greeted: Arc::default(),
             is_ended_by_us: Arc::default(),
         };
+        let is_greeted = Arc::clone(&life.is_greeted);
         *self.lock() = Some(life);
         self.register(&process)?;
         let first_words =
             ToNode::Start { defects: self.defects.clone(), run_file_systems, arms: Vec::new() };
         // When the node is gone already, waiting for its port says so.
         let _ = control.say(&first_words).await;
+        is_greeted.store(true, Ordering::SeqCst);
         let port = match timeout(LISTEN_PATIENCE, control.port()).await {
             Ok(Some(port)) => port,
             Ok(None) => {
@@ -341,6 +346,9 @@ impl Node {
         request: ArmRequest,
     ) -> Result<(u64, mpsc::UnboundedReceiver<Place>), TestbedError> {
         let life = self.require_living()?;
+        if !life.is_greeted.load(Ordering::SeqCst) {
+            return Err(TestbedError::NotRunning { node: self.index });
+        }
         let id = self.arms.fetch_add(1, Ordering::SeqCst);
         let ArmRequest { point, nth, action, drive, bucket, key } = request;
         let arm = Arm { id, point, drive, bucket, key, nth, action };

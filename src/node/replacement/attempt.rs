@@ -15,6 +15,7 @@ use crate::node::replacement::observe;
 use crate::node::replacement::observe::Observed;
 use crate::node::replacement::observe::Place;
 use crate::node::replacement::places;
+use crate::node::replacement::survey;
 use crate::node::service::Node;
 use crate::node::store::Store;
 use crate::protocol::replacement::checkpoint;
@@ -152,22 +153,12 @@ impl Attempt {
 
     /// Takes the leases, goes as far as it can, and gives the leases up. An older release takes none.
     pub async fn run(self) -> End {
-        let mut end = Ok(());
         let leased = if self.takes_leases() { self.targets.as_slice() } else { &[] };
+        let mut end = Ok(());
         for target in leased {
-            let take = DriveRequest::TakeExecution { holder: self.holder };
-            match self.node.client(target.endpoint).call(take).await {
-                Ok(_) => {}
-                Err(DriveError::Busy { path }) => {
-                    let seen = format!("{path}, held by somebody else");
-                    let on = about(seen, "a lease that is free", &target.name);
-                    end = Err(End::Refused(Refusal::LeaseHeld(on)));
-                    break;
-                }
-                Err(error) => {
-                    end = Err(End::Deferred(format!("the lease on {}: {error}", target.name)));
-                    break;
-                }
+            end = self.take_lease(target).await;
+            if end.is_err() {
+                break;
             }
         }
         let mut memory = Memory::default();
@@ -181,6 +172,28 @@ impl Attempt {
         }
         give_up(&self.node, self.set).await;
         end.err().unwrap_or(End::Over)
+    }
+
+    /// Takes the lease on one target. What goes on makes no lock anew on a drive that was marked under one: whoever
+    /// holds a removed lock would not be seen.
+    async fn take_lease(&self, target: &Place) -> Result<(), End> {
+        let client = self.node.client(target.endpoint);
+        if self.aim == Aim::Resume
+            && let Ok(copy) = survey::read(Arc::clone(&client)).await
+            && copy.marker.is_some()
+            && !copy.has_execution_lock
+        {
+            return Err(observe::lock_removed(target, "none on a drive that is marked"));
+        }
+        match client.call(DriveRequest::TakeExecution { holder: self.holder }).await {
+            Ok(_) => Ok(()),
+            Err(DriveError::Busy { path }) => {
+                let seen = format!("{path}, held by somebody else");
+                let on = about(seen, "a lease that is free", &target.name);
+                Err(End::Refused(Refusal::LeaseHeld(on)))
+            }
+            Err(error) => Err(End::Deferred(format!("the lease on {}: {error}", target.name))),
+        }
     }
 
     fn takes_leases(&self) -> bool {
@@ -233,8 +246,7 @@ impl Attempt {
         let Self { node, anchor, targets, .. } = self;
         let holder = self.takes_leases().then_some(self.holder);
         let (buckets, is_opening) = (&memory.buckets, !memory.has_worked);
-        let seen = observe::observe(node, anchor, targets, holder, buckets, is_opening).await;
-        seen.map_err(End::Deferred)
+        observe::observe(node, anchor, targets, holder, buckets, is_opening).await
     }
 
     /// The targets' slots in their set.

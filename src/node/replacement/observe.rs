@@ -6,11 +6,15 @@ use std::time::UNIX_EPOCH;
 use uuid::Uuid;
 
 use crate::disk::drive::ReplacementCopy;
+use crate::node::replacement::attempt::End;
 use crate::node::replacement::survey;
 use crate::node::service::Node;
 use crate::protocol::replacement::identity::Identity;
 use crate::protocol::replacement::identity::Mounted;
 use crate::protocol::replacement::ids::GenerationId;
+use crate::protocol::replacement::names;
+use crate::protocol::replacement::refusal::Refusal;
+use crate::protocol::replacement::refusal::about;
 use crate::protocol::replacement::store::Durable;
 use crate::protocol::replacement::store::Now;
 
@@ -35,8 +39,8 @@ pub struct Observed {
 ///
 /// # Errors
 ///
-/// Why the attempt cannot go on, in words: the anchor says nothing, or a target's lease is not `holder`'s any more
-/// (without a holder there are no leases to be held).
+/// Why the attempt cannot go on: the anchor says nothing, or a target's lease is not `holder`'s any more, or its lock
+/// was removed (without a holder there are no leases to be held).
 pub async fn observe(
     node: &Node,
     anchor: &Place,
@@ -44,20 +48,24 @@ pub async fn observe(
     holder: Option<Uuid>,
     buckets: &[String],
     is_opening: bool,
-) -> Result<Observed, String> {
+) -> Result<Observed, End> {
     let mut reads = vec![survey::read(node.client(anchor.endpoint))];
     for target in targets {
         reads.push(survey::read(node.client(target.endpoint)));
     }
     let mut copies = futures::future::join_all(reads).await.into_iter();
     let anchor_copy = copies.next().expect("the anchor was read");
-    let anchor_copy = anchor_copy.map_err(|why| format!("anchor {}: {why}", anchor.name))?;
+    let away = |why| End::Deferred(format!("anchor {}: {why}", anchor.name));
+    let anchor_copy = anchor_copy.map_err(away)?;
     let (mut markers, mut mounts) = (Vec::new(), Vec::new());
     for (target, copy) in targets.iter().zip(copies) {
-        if let Ok(copy) = &copy
-            && holder.is_some_and(|holder| copy.execution != Some(holder))
-        {
-            return Err(format!("the lease on {} was lost", target.name));
+        if let (Ok(copy), Some(holder)) = (&copy, holder) {
+            if copy.execution != Some(holder) {
+                return Err(End::Deferred(format!("the lease on {} was lost", target.name)));
+            }
+            if !copy.has_execution_lock {
+                return Err(lock_removed(target, "another file, or none, while the lock is held"));
+            }
         }
         let marker = copy.as_ref().ok().and_then(|copy| copy.marker.as_ref());
         markers.push(marker.map(|marker| marker.to_vec()));
@@ -75,6 +83,12 @@ pub async fn observe(
             is_opening,
         },
     })
+}
+
+/// What an attempt says whose lock on a target is not where it was, or must be.
+pub fn lock_removed(target: &Place, seen: &str) -> End {
+    let evidence = format!("{} on {}", names::LEASE, target.name);
+    End::Refused(Refusal::LeaseRemoved(about(seen, "the lock that is never removed", evidence)))
 }
 
 fn mounted(target: &Place, copy: ReplacementCopy) -> Result<Mounted, String> {

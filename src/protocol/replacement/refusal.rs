@@ -117,6 +117,8 @@ refusals! {
     TargetNotReady = "E22", Defer, "a target is not ready", "mount the drive at its endpoint, on a device of its own";
     /// A lease or a lock is held.
     LeaseHeld = "E24", Defer, "an execution lease is held", "wait for its holder, or end that process; never remove the lock file";
+    /// A lock file that is not the one which was locked, or is gone from a drive that was marked under it.
+    LeaseRemoved = "E25", Report, "the lock of an execution lease was removed", "stop every node of the set, so that nobody holds it, then put an empty `.rustfs-replacement.lock` back";
     /// A marker that cannot name anybody.
     MarkerUnreadable = "E27", Pin, "the marker names nobody", "find out who wrote it, keep a copy, then remove it and re-arm";
     /// A marker that names a stranger, met by a fresh acquisition or during the rebuild.

@@ -77,7 +77,7 @@ impl LocalDrive {
             nix::errno::Errno::EWOULDBLOCK => DriveError::Leased { root: self.root_name() },
             errno => error_at(DriveStep::Open, layout::LEASE)(errno),
         })?;
-        self.state().lease = Some(lease);
+        self.state().lease = Some(lease.held);
         Ok(())
     }
 

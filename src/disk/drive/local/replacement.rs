@@ -16,6 +16,7 @@ use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveStep;
 use crate::disk::drive::ReplacementCopy;
 use crate::disk::drive::error_at;
+use crate::disk::drive::files::Lock;
 use crate::disk::format::format_json::FormatJson;
 use crate::disk::layout;
 use crate::protocol::replacement::marker;
@@ -26,8 +27,7 @@ use crate::protocol::replacement::names;
 pub(super) struct Execution {
     holder: Uuid,
     /// Ends with the last clone.
-    #[expect(dead_code, reason = "it is held, not looked at")]
-    lock: Arc<dyn Send + Sync>,
+    lock: Arc<Lock>,
 }
 
 impl LocalDrive {
@@ -46,17 +46,32 @@ impl LocalDrive {
         if held.is_some() {
             return Err(busy());
         }
+        let is_new = !self.exists(layout::EXECUTION)?;
         let lock = self.files.lock(layout::EXECUTION).map_err(|errno| match errno {
             Errno::EWOULDBLOCK => busy(),
             errno => error_at(DriveStep::Open, layout::EXECUTION)(errno),
         })?;
-        self.state().execution = Some(Execution { holder, lock: Arc::from(lock) });
+        if is_new {
+            // A marker is never more durable than the lock that it was written under.
+            self.sync_directory("", DriveStep::SyncPublished)?;
+        }
+        self.state().execution = Some(Execution { holder, lock: Arc::new(lock) });
         Ok(())
     }
 
     pub(super) fn end_execution(&self, holder: Uuid) {
         let mut state = self.state();
         state.execution.take_if(|it| it.holder == holder);
+    }
+
+    /// Whether the execution lease's lock is at its place: the held one, if it is held.
+    fn has_execution_lock(&self) -> Result<bool, DriveError> {
+        let held = self.share_of_execution().map(|it| it.lock.inode);
+        match self.files.inode(layout::EXECUTION) {
+            Ok(inode) => Ok(held.is_none_or(|held| held == inode)),
+            Err(Errno::ENOENT) => Ok(false),
+            Err(errno) => Err(error_at(DriveStep::Open, layout::EXECUTION)(errno)),
+        }
     }
 
     pub(super) fn read_replacement(&self) -> Result<ReplacementCopy, DriveError> {
@@ -71,6 +86,7 @@ impl LocalDrive {
             format_id: format.map(|format| format.xl.this.hyphenated().to_string()),
             has_folder: self.exists(names::FOLDER)?,
             execution: self.share_of_execution().map(|it| it.holder),
+            has_execution_lock: self.has_execution_lock()?,
             is_unfinished: self.exists(UNFINISHED)?,
             marker,
             mount: self.files.mount(),

@@ -17,7 +17,7 @@ fn tampered(into: Tampering, around: &Files) -> Tampered {
         root: PathBuf::new(),
         path: layout::HEALING.to_owned(),
         before: None,
-        after: b"stranger".to_vec(),
+        after: Some(b"stranger".to_vec()),
     };
     Tampered { node: 0, into, edit, around: around.clone(), has_made_folder: false }
 }
@@ -52,4 +52,16 @@ fn a_marker_that_is_taken_back_is_no_change_after_a_failed_acquisition() {
     let after = files(record("null", "\"refused\"", 2), b"stranger");
     assert!(tampered(Tampering::SecondMarker, &before).changed(&after).is_empty());
     assert_eq!(tampered(Tampering::E28, &before).changed(&after).len(), 1);
+}
+
+#[test]
+fn a_ledger_that_cannot_be_trusted_is_flagged_and_nothing_else() {
+    let before = files(record("5", "null", 4), b"owner");
+    let mut after = files(record("5", "\"E62\"", 5), b"owner");
+    let flag = ".rustfs.sys/buckets/1_ahm_checkpoint.blocked".to_owned();
+    after.insert(("0/0".to_owned(), flag.clone()), b"blocked".to_vec());
+    assert!(tampered(Tampering::E62, &before).changed(&after).is_empty());
+    assert_eq!(tampered(Tampering::E28, &before).changed(&after).len(), 1, "no flag belongs here");
+    let gone = tampered(Tampering::E62, &after).changed(&before);
+    assert!(gone.iter().any(|it| it.contains(&flag)), "a flag that is gone: {gone:?}");
 }

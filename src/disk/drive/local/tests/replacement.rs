@@ -79,6 +79,21 @@ fn an_execution_lease_ends_with_the_last_request_under_it() {
 }
 
 #[test]
+fn a_lock_that_was_removed_is_missed_whether_it_is_held_or_not() {
+    let bench = Bench::new();
+    let lock = bench.folder.path().join(names::LEASE);
+    assert!(!bench.replacement().has_execution_lock);
+    bench.done(DriveRequest::TakeExecution { holder: Uuid::from_u128(1) });
+    assert!(bench.replacement().has_execution_lock);
+    std::fs::remove_file(&lock).unwrap();
+    assert!(!bench.replacement().has_execution_lock);
+    std::fs::write(&lock, "").unwrap();
+    assert!(!bench.replacement().has_execution_lock, "another file is not the one that is held");
+    bench.done(DriveRequest::EndExecution { holder: Uuid::from_u128(1) });
+    assert!(bench.replacement().has_execution_lock);
+}
+
+#[test]
 fn what_a_drive_lacks_says_nothing_from_its_format_until_its_rebuild_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Arc::new(Gate::default());
