@@ -151,12 +151,17 @@ fn check(config: &NodeConfig) -> Result<usize, String> {
     if let Some((name, _)) = periods.iter().find(|(_, ms)| *ms == 0) {
         return Err(format!("{name} is 0"));
     }
-    for (name, count) in
-        [("drive_queue_max", limits.drive_queue_max), ("replacement_page", limits.replacement_page)]
-    {
+    for (name, count) in [
+        ("drive_queue_max", limits.drive_queue_max),
+        ("replacement_page", limits.replacement_page),
+        ("scan_deep_every", limits.scan_deep_every as usize),
+    ] {
         if count == 0 {
             return Err(format!("{name} is 0"));
         }
+    }
+    if !(1..=100).contains(&limits.scan_share_percent) {
+        return Err(format!("scan_share_percent is {}, not 1 to 100", limits.scan_share_percent));
     }
     Ok(parity)
 }

@@ -141,6 +141,10 @@ impl Metrics {
         text.one("firedrill_heal_versions_total", "counter", "Versions healed.", healed);
         let set_aside = heal.versions_quarantined;
         text.one("firedrill_quarantined_total", "counter", "Versions set aside.", set_aside);
+        let cycles = heal.scan.cycles_ended;
+        text.one("firedrill_scan_cycles_total", "counter", "Scans that have ended.", cycles);
+        let failed = heal.scan.failed;
+        text.one("firedrill_scan_failed", "gauge", "Versions a scan could not heal.", failed);
         let unknown = status.writes_unknown;
         text.one(
             "firedrill_writes_unknown_total",

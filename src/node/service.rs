@@ -320,6 +320,7 @@ impl Node {
             last_cycle_ended_at_ms: (ended_ms > 0).then_some(ended_ms),
             versions_healed: store.healed,
             versions_quarantined: store.quarantined,
+            scan: store.scan,
         };
         let endpoints = self.loaded.endpoints();
         let states = self.drive_states().into_iter().enumerate();

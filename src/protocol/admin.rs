@@ -122,6 +122,38 @@ pub struct HealStatus {
     pub versions_healed: u64,
     /// Versions moved to the quarantine since the start.
     pub versions_quarantined: u64,
+    /// The scanner.
+    #[serde(default)]
+    pub scan: ScanStatus,
+}
+
+/// The scanner of one node: it looks at everything, cycle after cycle, without being asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScanStatus {
+    /// Sets that are this node's to scan: it owns the first of their drives that is online.
+    pub sets: usize,
+    /// Cycles begun since the start.
+    pub cycles_begun: u64,
+    /// Cycles ended since the start.
+    pub cycles_ended: u64,
+    /// Whether the cycle under way, or else the last one, reads every byte.
+    pub deep: bool,
+    /// Whether a cycle is under way.
+    pub running: bool,
+    /// Keys that it has looked at.
+    pub keys: u64,
+    /// Keys that are left, by what the cycle before met; `None` in the first one.
+    pub keys_remaining: Option<u64>,
+    /// Keys a second, its rests included.
+    pub keys_per_s: u64,
+    /// Versions that it has healed.
+    pub healed: u64,
+    /// Versions that it could not make whole.
+    pub failed: u64,
+    /// The first of them, in words.
+    pub problems: Vec<String>,
+    /// When a cycle last ended, Unix milliseconds.
+    pub last_ended_at_ms: Option<u64>,
 }
 
 /// Replacements, as one node performs them.

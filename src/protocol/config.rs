@@ -142,6 +142,12 @@ pub struct Limits {
     pub replacement_page: usize,
     /// How hard replaced drives are rebuilt.
     pub rebuild_pace: RebuildPace,
+    /// Everything is looked at without anybody asking, and no sooner again than so long after it began; 0 for never.
+    pub scan_cycle_ms: u64,
+    /// Every so many cycles every byte is read, and not only what is there and how long it is.
+    pub scan_deep_every: u32,
+    /// The share of time that a cycle may keep drives at work, in percent; it rests for the others.
+    pub scan_share_percent: u32,
 }
 
 /// How hard a replaced drive is rebuilt.
@@ -168,6 +174,9 @@ impl Default for Limits {
             heal_grace_s: 24 * 3_600,
             replacement_page: 1_000,
             rebuild_pace: RebuildPace::Background,
+            scan_cycle_ms: 60_000,
+            scan_deep_every: 2,
+            scan_share_percent: 10,
         }
     }
 }

@@ -28,6 +28,7 @@ const KEEPS_RECORDS: &[&str] = &[
     "missing_mount",
     "bit_rot",
     "swap_shards",
+    "damage_keys",
     "lost_reply",
     "half_request",
     "partition",

@@ -28,6 +28,7 @@ use crate::protocol::crash_point::CrashPoint;
 pub use progress::Progress;
 
 mod bit_rot;
+mod damage_keys;
 mod fail_reads;
 mod fill_drive;
 mod hang_peer;
@@ -424,6 +425,7 @@ async fn inject(fault: &Fault, scene: &Scene<'_>) -> Injected {
         Fault::MissingMount(fault) => missing_mount::inject(fault, scene).await,
         Fault::BitRot(fault) => bit_rot::inject(fault, scene).await,
         Fault::SwapShards(fault) => swap_shards::inject(fault, scene).await,
+        Fault::DamageKeys(fault) => damage_keys::inject(fault, scene).await,
         Fault::LostReply(fault) => trap::lose_replies(fault, scene).await,
         Fault::HalfRequest(fault) => trap::cut_requests(fault, scene).await,
         Fault::Partition(fault) => partition::cut(fault, scene).await,

@@ -52,7 +52,7 @@ pub(super) fn stretches(root: &Path, target: RotTarget) -> io::Result<Vec<Stretc
 }
 
 /// Calls `each` for every file below `folder`, the system volume left out.
-fn walk(
+pub(super) fn walk(
     root: &Path,
     folder: &Path,
     each: &mut dyn FnMut(&Path) -> io::Result<()>,

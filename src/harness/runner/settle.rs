@@ -4,6 +4,7 @@
 //! are is judged later, by the census. When the time has gone by, the drives themselves are looked at,
 //! to tell a cluster that is slow from one that has stopped repairing itself.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::harness::audit::census::Census;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::harness::audit::census::VersionClass;
 use crate::harness::scenario::form::Counter;
+use crate::harness::scenario::form::Finder;
 use crate::harness::scenario::form::Settle;
 use crate::harness::workload::history::Event;
 use crate::harness::workload::history::Fence;
@@ -23,9 +25,12 @@ use crate::harness::workload::history::SettleEvent;
 use crate::protocol::admin::DriveCondition;
 use crate::protocol::admin::HealProgress;
 use crate::protocol::admin::HealState;
+use crate::protocol::admin::ScanStatus;
 
 /// How often nodes are asked how far they are.
 const POLL: Duration = Duration::from_millis(50);
+/// Cycles in which a scanner has to find everything.
+const CYCLES: u64 = 2;
 /// How many times the objective a cluster is given while it still makes progress.
 const EXTENSIONS: u32 = 4;
 
@@ -58,10 +63,15 @@ impl Life<'_> {
         }
         self.waiting.on_the_cluster("the cluster to become whole");
         let mut healing = Healing::default();
+        let mut scans = Scans::default();
         let mut looks: Vec<Look> = Vec::new();
         let mut next_look = within / 2;
         loop {
-            let left = match self.standing(&mut healing).await {
+            let standing = match settle.by {
+                Finder::Heal => self.standing(&mut healing).await,
+                Finder::Scanner => self.scanned(&mut scans).await,
+            };
+            let left = match standing {
                 Standing::Whole => break,
                 Standing::Left(left) => left,
             };
@@ -132,6 +142,37 @@ impl Life<'_> {
         }
     }
 
+    /// How the nodes say that the repair stands when nobody asks for it: whether each scanner has ended so many cycles
+    /// since everything is in service.
+    async fn scanned(&self, scans: &mut Scans) -> Standing {
+        if let Some(left) = self.out_of_service(false).await {
+            scans.since.clear();
+            return Standing::Left(left);
+        }
+        let mut scanning = 0;
+        for node in 0..self.plan.testbed.nodes {
+            let status = match self.admin.status(self.testbed.client_address(node)).await {
+                Ok(status) => status,
+                Err(reason) => return Standing::Left(format!("node {node}: {reason}")),
+            };
+            let scan = status.heal.scan;
+            scanning += scan.sets;
+            if scan.sets == 0 {
+                continue;
+            }
+            if let Some(left) = scans.left_of(node, &scan) {
+                return Standing::Left(left);
+            }
+        }
+        if scanning == 0 {
+            return Standing::Left("no node scans".to_owned());
+        }
+        match self.out_of_service(true).await {
+            Some(left) => Standing::Left(left),
+            None => Standing::Whole,
+        }
+    }
+
     /// The first node that is not ready, misses a drive or replaces one (what is nobody's is told only when every
     /// drive speaks); `or_behind`, or that has partial writes queued.
     async fn out_of_service(&self, or_behind: bool) -> Option<String> {
@@ -172,6 +213,32 @@ fn left_of(progress: &HealProgress) -> Option<String> {
             Some(format!("{} versions could not be made whole: {problem}", progress.failed))
         }
         HealState::Done => None,
+    }
+}
+
+/// The scans that are waited for.
+#[derive(Debug, Default)]
+struct Scans {
+    /// Cycles that each scanning node had begun when everything was in service.
+    since: BTreeMap<usize, u64>,
+}
+
+impl Scans {
+    /// What a node's scanner has left to do before it has looked at everything twice, in words.
+    fn left_of(&mut self, node: usize, scan: &ScanStatus) -> Option<String> {
+        let since = *self.since.entry(node).or_insert(scan.cycles_begun);
+        if scan.cycles_begun < since {
+            // It was started again.
+            self.since.insert(node, scan.cycles_begun);
+        }
+        let ended = scan.cycles_ended.saturating_sub(since);
+        if ended < CYCLES {
+            let keys = scan.keys;
+            return Some(format!("node {node} has scanned {ended} times, and {keys} keys again"));
+        }
+        let problem = scan.problems.first().map_or("", String::as_str);
+        (scan.failed > 0)
+            .then(|| format!("node {node} left {} as they are: {problem}", scan.failed))
     }
 }
 
@@ -261,6 +328,27 @@ fn damaged(census: &Census) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scanner_has_to_look_twice_after_everything_is_there() {
+        let scan = |cycles_begun, cycles_ended, failed| ScanStatus {
+            sets: 1,
+            cycles_begun,
+            cycles_ended,
+            failed,
+            ..ScanStatus::default()
+        };
+        let mut scans = Scans::default();
+        // The third was under way already, and may have passed by what is looked for.
+        for (begun, ended) in [(3, 2), (3, 3), (4, 4), (5, 4)] {
+            assert!(scans.left_of(0, &scan(begun, ended, 0)).is_some(), "{begun} {ended}");
+        }
+        assert_eq!(scans.left_of(0, &scan(5, 5, 0)), None);
+        assert!(scans.left_of(0, &scan(5, 5, 1)).is_some(), "what it leaves is not whole");
+        assert!(scans.left_of(0, &scan(1, 0, 0)).is_some(), "it began anew");
+        assert!(scans.left_of(0, &scan(2, 2, 0)).is_some());
+        assert_eq!(scans.left_of(0, &scan(3, 3, 0)), None);
+    }
 
     #[test]
     fn whoever_still_reads_whole_data_or_moves_records_makes_progress_and_whoever_waits_does_not() {

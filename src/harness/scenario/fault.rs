@@ -195,6 +195,21 @@ fault_fields! {
     }
 }
 fault_fields! {
+    /// A drive holds of some keys something else than it took: as after a write that it missed, a tool that was run on
+    /// it by mistake, or a file system that was repaired. The node is stopped meanwhile.
+    DamageKeys {
+        /// The node.
+        node: usize,
+        /// Slots on the node, from 0.
+        drives: Vec<usize>,
+        /// What becomes of each key.
+        into: Damage,
+        /// How many keys of each drive, at least 1.
+        #[serde(default = "one")]
+        keys: usize,
+    }
+}
+fault_fields! {
     /// A request takes effect and its answer never reaches the client.
     LostReply {
         /// The node whose answer is lost.
@@ -321,6 +336,36 @@ pub enum RotTarget {
     Format,
 }
 
+/// What becomes of a key on one drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Damage {
+    /// Nothing is left of it.
+    KeyMissing,
+    /// Its xl.meta is gone, and its shards lie there still.
+    MetaMissing,
+    /// Its xl.meta is cut to half its length.
+    MetaShort,
+    /// Its xl.meta is empty.
+    MetaEmpty,
+    /// The file of a part is gone.
+    PartMissing,
+    /// The file of a part is cut to half its length.
+    PartShort,
+    /// Its newest version is gone.
+    NewestMissing,
+    /// A delete marker is gone.
+    MarkerMissing,
+    /// A null version that lies below others is gone.
+    NullMissing,
+    /// A version has other tags, and is the same otherwise.
+    TagsDiffer,
+    /// A version has other metadata of its user, and is the same otherwise.
+    MetadataDiffers,
+    /// Shards lie there that no version has.
+    Orphan,
+}
+
 /// What a stranger's hand makes of a record: a condition under which a replacement has to stop, called by its number,
 /// or, where there is none, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -410,6 +455,7 @@ faults! {
     MissingMount = "missing_mount",
     BitRot = "bit_rot",
     SwapShards = "swap_shards",
+    DamageKeys = "damage_keys",
     LostReply = "lost_reply",
     HalfRequest = "half_request",
     Partition = "partition",
@@ -464,6 +510,7 @@ impl Fault {
             Self::MissingMount(fault) => Some((fault.node, &fault.drives)),
             Self::BitRot(fault) => Some((fault.node, &fault.drives)),
             Self::SwapShards(fault) => Some((fault.node, &fault.drives)),
+            Self::DamageKeys(fault) => Some((fault.node, &fault.drives)),
             _ => None,
         }
     }
@@ -479,7 +526,10 @@ impl Fault {
     /// Whether what the named drives held is gone for good once it struck, so that only a rebuild
     /// brings the redundancy back.
     pub fn destroys(&self) -> bool {
-        matches!(self, Self::ReplaceDrive(_) | Self::BitRot(_) | Self::SwapShards(_))
+        matches!(
+            self,
+            Self::ReplaceDrive(_) | Self::BitRot(_) | Self::SwapShards(_) | Self::DamageKeys(_)
+        )
     }
 
     /// Whether the named drives cannot be read while it lasts.
@@ -523,6 +573,7 @@ mod tests {
             "hang_writes: { node: 0, drives: [0] }",
             "missing_mount: { node: 0, drives: [0] }",
             "bit_rot: { node: 0, drives: [0], target: part }",
+            "damage_keys: { node: 0, drives: [0], into: part_missing }",
             "swap_shards: { node: 0, drives: [0] }",
             "lost_reply: { node: 0, request: put }",
             "half_request: { node: 0, request: put }",

@@ -329,6 +329,27 @@ pub struct Await {
 pub struct Settle {
     /// The time objective, in seconds.
     pub within_s: u64,
+    /// Who finds what is to be made whole.
+    #[serde(default, skip_serializing_if = "Finder::is_heal")]
+    pub by: Finder,
+}
+
+/// Who finds what is to be made whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finder {
+    /// A heal of everything that is asked for.
+    #[default]
+    Heal,
+    /// The nodes' scanners, which nobody asks: two whole cycles of each.
+    Scanner,
+}
+
+impl Finder {
+    /// Whether it is the one that is asked.
+    pub fn is_heal(&self) -> bool {
+        *self == Self::Heal
+    }
 }
 
 /// A map without keys.

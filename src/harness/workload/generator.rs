@@ -198,7 +198,7 @@ pub fn footprint(spec: &WorkloadSpec, lists: &[Vec<LaneList>]) -> Footprint {
             largest = largest.max(size);
             let kind = spec.buckets.get(&target.bucket);
             let of_key = kept.entry(target).or_default();
-            if kind == Some(&BucketKind::Enabled) {
+            if kind.is_some_and(|kind| kind.keeps_versions()) {
                 *of_key = (of_key.0 + 1, of_key.1 + size);
             } else {
                 *of_key = (1, of_key.1.max(size));
@@ -212,7 +212,7 @@ pub fn footprint(spec: &WorkloadSpec, lists: &[Vec<LaneList>]) -> Footprint {
     }
     let sources = spec.buckets.len() as u64 * u64::from(SOURCES);
     let source_bytes = (0..SOURCES).map(source_bytes).sum::<u64>() * spec.buckets.len() as u64;
-    let early = spec.buckets.values().filter(|kind| **kind == BucketKind::Suspended).count() as u64
+    let early = spec.buckets.values().filter(|kind| kind.has_early_objects()).count() as u64
         * u64::from(early_keys(spec.keys));
     Footprint {
         versions: versions + sources + early,
@@ -221,10 +221,10 @@ pub fn footprint(spec: &WorkloadSpec, lists: &[Vec<LaneList>]) -> Footprint {
     }
 }
 
-/// Bytes of the numbered versions that a suspended bucket gets while it is still enabled.
+/// Bytes of the versions that a bucket gets before its versioning becomes what it is during the load.
 pub const EARLY_BYTES: u64 = 3000;
 
-/// How many keys of a suspended bucket get a numbered version first, out of `keys`.
+/// How many keys of such a bucket get one, out of `keys`.
 pub fn early_keys(keys: u32) -> u32 {
     keys.div_ceil(3)
 }
@@ -426,7 +426,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn size(&mut self, kind: BucketKind) -> u64 {
-        let shard = if kind == BucketKind::Enabled { 16 << 10 } else { 128 << 10 };
+        let shard = if kind.keeps_versions() { 16 << 10 } else { 128 << 10 };
         let inline_max = shard * self.geometry.data_shards;
         let around = |dice: &mut StdRng, edge: u64| edge + dice.random_range(0..3) - 1;
         let dice = &mut self.dice;
@@ -502,7 +502,7 @@ mod tests {
         let lists = lists(&spec, &[load], GEOMETRY, Seed(7));
         for intent in lists[0].iter().flat_map(|lane| &lane.intents) {
             let Intent::Put { target, size, .. } = intent else { panic!("{intent:?}") };
-            let versioned = spec.buckets[&target.bucket] == BucketKind::Enabled;
+            let versioned = spec.buckets[&target.bucket].keeps_versions();
             let inline_max = if versioned { 32 << 10 } else { 256 << 10 };
             assert!(*size > inline_max, "{size} bytes for {target} go inline");
         }

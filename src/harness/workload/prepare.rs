@@ -1,4 +1,4 @@
-//! What stands before the load: buckets, numbered versions of suspended ones, sources of copies; and
+//! What stands before the load: buckets, the early versions of some, sources of copies; and
 //! the deletion of a whole bucket in the middle of one.
 //!
 //! Everything here is asked again until it is acknowledged, each time as another operation, since
@@ -130,7 +130,9 @@ impl Insistence<'_> {
             return Ok(());
         }
         let versioning = |enabled| move |_| (Action::SetVersioning { enabled }, Bytes::new());
-        self.until_done(&target, versioning(true)).await?;
+        if kind != BucketKind::Adopted {
+            self.until_done(&target, versioning(true)).await?;
+        }
         if kind == BucketKind::Enabled {
             return Ok(());
         }
@@ -139,7 +141,7 @@ impl Insistence<'_> {
             let target = ObjectKey { bucket: bucket.to_owned(), key };
             self.until_done(&target, |op| put(op, generator::EARLY_BYTES)).await?;
         }
-        self.until_done(&target, versioning(false)).await?;
+        self.until_done(&target, versioning(kind == BucketKind::Adopted)).await?;
         Ok(())
     }
 

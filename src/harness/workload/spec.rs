@@ -106,6 +106,20 @@ pub enum BucketKind {
     Enabled,
     /// Versioning was enabled for the first objects and is suspended since: a null version among numbered ones.
     Suspended,
+    /// Versioning was enabled after the first objects: a null version below numbered ones.
+    Adopted,
+}
+
+impl BucketKind {
+    /// Whether a write during the load gets an id of its own.
+    pub fn keeps_versions(self) -> bool {
+        matches!(self, Self::Enabled | Self::Adopted)
+    }
+
+    /// Whether objects stand in it before the load that were written under another versioning.
+    pub fn has_early_objects(self) -> bool {
+        matches!(self, Self::Suspended | Self::Adopted)
+    }
 }
 
 /// How often each operation is drawn, relative to the others.

@@ -21,6 +21,7 @@ use crate::disk::layout::IllegalName;
 use crate::node::seams::DriveClient;
 use crate::node::seams::LockError;
 use crate::node::seams::Locks;
+use crate::protocol::admin::ScanStatus;
 use crate::protocol::config::Limits;
 use crate::protocol::crash_point::Passing;
 use crate::protocol::object::condition::Conditions;
@@ -451,6 +452,8 @@ pub struct StoreStatus {
     pub undone: u64,
     /// Reads that met a bad or missing shard since this process began.
     pub repaired_reads: u64,
+    /// The scanner.
+    pub scan: ScanStatus,
 }
 
 /// Why the store did not do what it was asked.

@@ -21,7 +21,7 @@ impl Modes {
     fn of(kind: BucketKind) -> Self {
         Self {
             unversioned: kind == BucketKind::Unversioned,
-            enabled: kind == BucketKind::Enabled,
+            enabled: kind.keeps_versions(),
             suspended: kind == BucketKind::Suspended,
         }
     }

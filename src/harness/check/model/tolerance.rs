@@ -109,7 +109,7 @@ impl<'a> Tolerance<'a> {
 /// What the fault does to what is on its drives.
 fn loss(fault: &FaultEvent, facts: &Facts) -> Option<Loss> {
     match fault.name.as_str() {
-        "replace_drive" | "bit_rot" | "swap_shards" => Some(Loss::Gone),
+        "replace_drive" | "bit_rot" | "swap_shards" | "damage_keys" => Some(Loss::Gone),
         "power_cut" | "pull_drive" if !facts.survives_power_loss => Some(Loss::RolledBack),
         _ => None,
     }

@@ -4,12 +4,13 @@
 //! moved to quarantine. `mend` looks at one key, `verify` reads every byte of a version, `surplus` says what lies
 //! there too much, `sequence` walks what a request names, `target` rebuilds the drives of one
 //! replacement and proves it, `queue` finishes what writes left behind, `rounds`
-//! is the loop that does so by itself.
+//! is the loop that does so by itself, and `scanner` looks at everything by itself.
 
 mod grace;
 mod mend;
 mod queue;
 mod rounds;
+mod scanner;
 mod sequence;
 mod surplus;
 pub mod target;
@@ -39,7 +40,6 @@ use crate::value::ObjectKey;
 use crate::value::VersionId;
 
 pub(super) use queue::enqueue;
-pub(super) use rounds::run;
 
 /// What healing remembers between calls.
 #[derive(Default)]
@@ -50,6 +50,7 @@ pub struct State {
     queued: AtomicU64,
     busy: AtomicU64,
     last_cycle_ended_ns: AtomicI64,
+    scan: Mutex<scanner::Cycles>,
 }
 
 /// Work that a write leaves behind when it reached its quorum but not every drive, or when nobody knows
@@ -103,6 +104,10 @@ impl State {
         self.sequences.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn scan(&self) -> MutexGuard<'_, scanner::Cycles> {
+        self.scan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn suspects(&self) -> MutexGuard<'_, BTreeSet<(usize, Unfinished)>> {
         self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,6 +127,11 @@ impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Finishes what was left behind and scans, until the future is dropped.
+pub(super) async fn run(store: Arc<Store>) {
+    futures::join!(rounds::run(Arc::clone(&store)), scanner::run(store));
 }
 
 /// Begins to heal; answers the sequence's id.
@@ -148,5 +158,6 @@ pub(super) fn status(store: &Store) -> StoreStatus {
         unknown: counts.unknown,
         undone: counts.undone,
         repaired_reads: counts.repaired_reads,
+        scan: scanner::status(store),
     }
 }

@@ -23,7 +23,7 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// Completes partial writes, keeps heartbeats and empties trash, until the future is dropped.
-pub(in crate::node::store) async fn run(store: Arc<Store>) {
+pub(super) async fn run(store: Arc<Store>) {
     let period = Duration::from_millis(store.parts.limits.heal_period_ms.max(10));
     let mut tried = Tried::default();
     let mut heartbeat = Instant::now();

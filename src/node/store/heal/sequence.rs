@@ -1,14 +1,17 @@
 //! Healing sequences: what a request names is walked and mended, key by key.
 //!
 //! Everything goes in this order: the system's own objects, the buckets' directories, their keys, open
-//! uploads; then drives that were rebuilt by it are whole again.
+//! uploads. Where somebody asked for it, drives that were rebuilt by it are whole again then; the scanner leaves
+//! that to whoever rebuilds them.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::stream::StreamExt as _;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Busy;
@@ -40,8 +43,10 @@ use crate::node::store::multipart;
 use crate::node::store::rebuild::successes;
 use crate::value::ObjectKey;
 
-/// Keys that are mended at once.
+/// Keys that are mended at once when somebody asked for it.
 const AT_ONCE: usize = 8;
+/// The longest rest after a key.
+const REST_MAX: Duration = Duration::from_secs(60);
 /// Problems that are kept in words.
 const PROBLEMS_MAX: usize = 50;
 /// Sequences that are remembered.
@@ -70,7 +75,8 @@ pub(super) fn begin(store: &Arc<Store>, request: HealRequest) -> Uuid {
     let store = Arc::clone(store);
     tokio::spawn(async move {
         let _busy = Busy::new(&store.heal.busy);
-        let sequence = Sequence { store: Arc::clone(&store), id, deep: request.deep };
+        let (sets, deep) = ((0..store.sets()).collect(), request.deep);
+        let sequence = Sequence { store: Arc::clone(&store), id, deep, sets, pace: Pace::FULL };
         sequence.run(request).await;
         sequence.update(|progress| {
             progress.running = false;
@@ -80,16 +86,59 @@ pub(super) fn begin(store: &Arc<Store>, request: HealRequest) -> Uuid {
     id
 }
 
-/// Whether a sequence over everything runs.
+/// Whether a sequence over everything runs that somebody asked for.
 pub(super) fn heals_everything(store: &Store) -> bool {
+    let scan = store.heal.scan().under_way();
     let sequences = store.heal.sequences();
-    sequences.values().any(|it| it.running && it.request.bucket.is_none())
+    let is_asked = |it: &HealProgress| it.running && Some(it.id) != scan;
+    sequences.values().any(|it| is_asked(it) && it.request.bucket.is_none())
+}
+
+/// How much of the time drives are kept at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pace {
+    at_once: usize,
+    share_percent: u32,
+}
+
+impl Pace {
+    const FULL: Self = Self { at_once: AT_ONCE, share_percent: 100 };
+
+    /// One key after the other, so much of the time, from 1 to 100 percent.
+    pub(super) fn share(percent: u32) -> Self {
+        Self { at_once: 1, share_percent: percent.clamp(1, 100) }
+    }
+
+    /// How long drives have for others after they were at work for so long.
+    fn rest(self, worked: Duration) -> Duration {
+        (worked * (100 - self.share_percent) / self.share_percent).min(REST_MAX)
+    }
 }
 
 struct Sequence {
     store: Arc<Store>,
     id: Uuid,
     deep: bool,
+    /// The sets that it is about.
+    sets: Vec<usize>,
+    pace: Pace,
+}
+
+/// Looks at everything in these sets, at this pace; answers what came of it.
+pub(super) async fn scan(
+    store: &Arc<Store>,
+    id: Uuid,
+    sets: Vec<usize>,
+    deep: bool,
+    pace: Pace,
+) -> HealProgress {
+    let request = HealRequest { deep, ..HealRequest::default() };
+    let began_ns = now_ns();
+    let progress = HealProgress { id, request, running: true, began_ns, ..HealProgress::default() };
+    store.heal.sequences().insert(id, progress);
+    let sequence = Sequence { store: Arc::clone(store), id, deep, sets, pace };
+    sequence.everything().await;
+    store.heal.sequences().remove(&id).unwrap_or_default()
 }
 
 impl Sequence {
@@ -134,7 +183,14 @@ impl Sequence {
                 self.add(mend::key(&self.store, &record, self.manner()).await);
                 self.bucket(&bucket, &prefix).await;
             }
-            (None, _) => self.everything().await,
+            (None, _) => {
+                let began_with = self.online();
+                self.everything().await;
+                let left = self.store.heal.sequences().get(&self.id).map_or(1, |it| it.unhealed);
+                if left == 0 && began_with == self.online() {
+                    self.finish_rebuilds(&began_with).await;
+                }
+            }
         }
     }
 
@@ -143,23 +199,18 @@ impl Sequence {
     }
 
     async fn everything(&self) {
-        let began_with = self.online();
-        for set in 0..self.store.sets() {
+        for set in self.sets.iter().copied() {
             self.keys(set, layout::SYSTEM, "", 0).await;
         }
-        for set in 0..self.store.sets() {
+        for set in self.sets.iter().copied() {
             // Before their keys are looked at, where what was moved there would be taken for garbage.
             self.take_back(set).await;
         }
         for bucket in bucket_names(&self.store).await {
             self.bucket(&bucket, "").await;
         }
-        for set in 0..self.store.sets() {
+        for set in self.sets.iter().copied() {
             self.uploads(set).await;
-        }
-        let unhealed = self.store.heal.sequences().get(&self.id).map_or(1, |it| it.unhealed);
-        if unhealed == 0 && began_with == self.online() {
-            self.finish_rebuilds(&began_with).await;
         }
     }
 
@@ -171,7 +222,7 @@ impl Sequence {
 
     /// Mends a bucket: its directories, then its keys.
     async fn bucket(&self, name: &str, prefix: &str) {
-        for set in 0..self.store.sets() {
+        for set in self.sets.iter().copied() {
             let since_ns = match queue::bucket_since(&self.store, set, name).await {
                 Ok(since_ns) => since_ns,
                 Err(error) => return self.fail(format!("bucket {name}: {error}")),
@@ -218,8 +269,8 @@ impl Sequence {
                 continue;
             }
             let (subject, manner) = (Subject { set, target, since_ns }, self.manner());
-            working.push(Box::pin(async move { mend::key(&self.store, &subject, manner).await }));
-            while working.len() >= AT_ONCE {
+            working.push(Box::pin(async move { self.mend(&subject, manner).await }));
+            while working.len() >= self.pace.at_once {
                 if let Some(mended) = working.next().await {
                     self.add(mended);
                 }
@@ -228,6 +279,14 @@ impl Sequence {
         while let Some(mended) = working.next().await {
             self.add(mended);
         }
+    }
+
+    /// Mends one key, then leaves its drives to others for a while.
+    async fn mend(&self, subject: &Subject, manner: Manner) -> Mended {
+        let began = Instant::now();
+        let mended = mend::key(&self.store, subject, manner).await;
+        tokio::time::sleep(self.pace.rest(began.elapsed())).await;
+        mended
     }
 
     /// Gives open uploads their parts back whose completion was interrupted.
@@ -277,7 +336,7 @@ impl Sequence {
                 continue;
             }
             let subject = Subject { set, target: key, since_ns: 0 };
-            self.add(mend::key(&self.store, &subject, self.manner()).await);
+            self.add(self.mend(&subject, self.manner()).await);
         }
     }
 
