@@ -53,9 +53,11 @@ impl LocalDrive {
     /// Refuses writes to a drive that is not ours, not the one that was opened, or not to be trusted.
     pub(super) fn guard_writes(&self) -> Result<(), DriveError> {
         self.guard_reads()?;
-        match &self.state().distrusted {
-            None => Ok(()),
-            Some(path) => Err(DriveError::Distrusted { path: path.clone() }),
+        let state = self.state();
+        match (&state.distrusted, &state.unprepared) {
+            (Some(path), _) => Err(DriveError::Distrusted { path: path.clone() }),
+            (None, Some(full)) => Err(full.clone()),
+            (None, None) => Ok(()),
         }
     }
 

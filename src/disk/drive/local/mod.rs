@@ -90,6 +90,8 @@ struct State {
     lease: Option<Box<dyn Send + Sync>>,
     /// What an earlier failed flush was to flush.
     distrusted: Option<String>,
+    /// Why what has to lie on the drive before it takes writes does not: it had no room for that.
+    unprepared: Option<DriveError>,
     /// What was opened and what was found instead.
     swapped: Option<(String, String)>,
     /// When a request last wrote to its staging folder.

@@ -48,7 +48,8 @@ struct Presence {
 impl LocalDrive {
     /// Takes an admitted drive into possession: its lease, its system folders, a clean staging area.
     ///
-    /// A drive whose file system takes no writes is owned too; its writes fail one by one.
+    /// A drive whose file system takes no writes is owned too; its writes fail one by one. So is one that is full: it
+    /// is read, and takes writes once a heartbeat has found room for what has to lie there before.
     ///
     /// # Errors
     ///
@@ -61,6 +62,7 @@ impl LocalDrive {
         self.take_lease()?;
         match self.prepare(now_ns) {
             Err(DriveError::ReadOnly { .. }) => {}
+            Err(full @ DriveError::Full { .. }) => self.state().unprepared = Some(full),
             prepared => prepared.inspect_err(|_| self.state().lease = None)?,
         }
         self.look_at_rebuild()?;
@@ -95,17 +97,20 @@ impl LocalDrive {
         self.state().unclean = unclean;
 
         // The staging area of the process before holds nothing that anyone was told about.
-        self.make_path("", layout::TMP_OLD)?;
-        let old = format!("{}/{}", layout::TMP_OLD, Uuid::new_v4());
-        match self.files.rename(layout::TMP, &old) {
-            Ok(()) | Err(nix::errno::Errno::ENOENT) => {}
+        self.remove_tree(layout::TMP_OLD)?;
+        match self.files.list(layout::TMP) {
+            Ok(entries) => {
+                for entry in entries {
+                    self.remove_tree(&format!("{}/{}", layout::TMP, entry.name))?;
+                }
+            }
+            Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ENOTDIR) => {}
             Err(errno) => return Err(error_at(DriveStep::CleanUp, layout::TMP)(errno)),
         }
         for folder in layout::SYSTEM_FOLDERS {
             self.make_path("", folder)?;
         }
         self.make_path("", RECORDS)?;
-        self.remove_tree(layout::TMP_OLD)?;
         self.keep_format()?;
 
         self.write_file(layout::UNCLEAN, (now_ns / 1_000_000_000).to_string().as_bytes(), true)?;
@@ -136,6 +141,11 @@ impl LocalDrive {
     }
 
     pub(super) fn heartbeat(&self, now_ns: i64) -> Result<(), DriveError> {
+        self.guard_reads()?;
+        if self.state().unprepared.is_some() {
+            self.prepare(now_ns)?;
+            self.state().unprepared = None;
+        }
         self.guard_writes()?;
         self.heartbeat_as_owner(now_ns)
     }

@@ -464,3 +464,17 @@ pub(super) async fn clear_bucket(store: &Arc<Store>, set: usize, bucket: &str) {
         mend::key(store, &subject, manner).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_are_left_to_others_for_the_rest_of_the_time() {
+        let worked = Duration::from_millis(30);
+        assert_eq!(Pace::share(10).rest(worked), Duration::from_millis(270));
+        assert_eq!(Pace::share(100).rest(worked), Duration::ZERO);
+        assert_eq!(Pace::share(1).rest(Duration::from_secs(10)), REST_MAX);
+        assert_eq!(Pace::FULL.rest(worked), Duration::ZERO);
+    }
+}

@@ -517,11 +517,27 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
 }
 
 fn store_over(clients: &[Arc<Client>], format: &FormatJson, n: usize, grace_s: u64) -> Arc<Store> {
+    let all = (0..clients.len()).map(|index| (index / n, index % n)).collect();
+    store_of(clients, format, n, all, Limits { heal_grace_s: grace_s, ..quick() })
+}
+
+/// Periods for tests; nothing is scanned.
+pub fn quick() -> Limits {
+    Limits { heal_period_ms: 10, lock_wait_ms: 5_000, scan_cycle_ms: 0, ..Limits::default() }
+}
+
+/// The store of a node that owns the drives `local` (set and slot).
+pub fn store_of(
+    clients: &[Arc<Client>],
+    format: &FormatJson,
+    n: usize,
+    local: Vec<(usize, usize)>,
+    limits: Limits,
+) -> Arc<Store> {
     let sets = clients.chunks(n).map(|set| {
         set.iter().map(|client| Arc::clone(client) as Arc<dyn DriveClient>).collect::<Vec<_>>()
     });
     let sets = sets.collect::<Vec<_>>();
-    let local = (0..clients.len()).map(|index| (index / n, index % n)).collect();
     Store::new(StoreParts {
         sets,
         local,
@@ -530,12 +546,7 @@ fn store_over(clients: &[Arc<Client>], format: &FormatJson, n: usize, grace_s: u
         locks: Arc::new(OneProcess::default()),
         rules: Arc::new(Sound),
         passing: Arc::new(Unarmed),
-        limits: Limits {
-            heal_grace_s: grace_s,
-            heal_period_ms: 10,
-            lock_wait_ms: 5_000,
-            ..Limits::default()
-        },
+        limits,
     })
 }
 

@@ -3,3 +3,4 @@
 mod bench;
 mod damage;
 mod outages;
+mod scans;
