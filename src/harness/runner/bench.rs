@@ -1,6 +1,7 @@
 //! The figures of `firedrill bench`: each measured by doing it, on this machine with this build.
 
 mod rebuild;
+pub mod s3;
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ use crate::harness::workload::synthetic::Shape;
 use crate::value::Seed;
 
 /// The figures that can be asked for.
-pub const NAMES: &[&str] = &["provision", "vm-restart", "census", "history", "rebuild"];
+pub const NAMES: &[&str] = &["provision", "vm-restart", "census", "history", "rebuild", "s3"];
 /// Rounds of provisioning.
 const ROUNDS: usize = 7;
 
@@ -71,8 +72,9 @@ pub struct Figure {
     pub aim: &'static str,
 }
 
-/// Measures the figures called `names`; all of them when there is none. `directory` takes what runs
-/// leave behind, `program` is what nodes are.
+/// Measures the figures called `names`; all of them when there is none, but for `s3`, which takes minutes and is only
+/// measured when it is named. `directory` takes what runs leave behind, `program` is what nodes are; `peer` is measured
+/// in place of the node by `s3`.
 ///
 /// # Errors
 /// What could not be measured, in words.
@@ -80,6 +82,7 @@ pub async fn measure(
     names: &[String],
     directory: &Path,
     program: PathBuf,
+    peer: Option<&s3::Target>,
 ) -> Result<Vec<Figure>, String> {
     let wants = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
     let mut figures = Vec::new();
@@ -95,7 +98,10 @@ pub async fn measure(
         figures.push(history()?);
     }
     if wants("rebuild") {
-        figures.extend(rebuild::measure(directory, program).await?);
+        figures.extend(rebuild::measure(directory, program.clone()).await?);
+    }
+    if names.iter().any(|name| name == "s3") {
+        figures.extend(s3::measure(directory, program, peer).await?);
     }
     Ok(figures)
 }

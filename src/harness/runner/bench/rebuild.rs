@@ -199,8 +199,8 @@ fn handoff_after_start(rehearsed: &Rehearsed) -> Result<Figure, String> {
     let steps = steps_of(rehearsed, 0)?;
     let committed = steps.iter().find(|step| step.name == Step::HandoffCommitted.name());
     let committed = committed.ok_or("nothing was handed off")?.at;
-    let listens = steps.iter().filter(|step| step.name == LISTENS && step.at < committed);
-    let listens = listens.last().ok_or("the node never listened")?.at;
+    let mut listens = steps.iter().filter(|step| step.name == LISTENS && step.at < committed);
+    let listens = listens.next_back().ok_or("the node never listened")?.at;
     let took = Duration::try_from(committed.duration_since(listens));
     Ok(Figure {
         name: "handoff of two targets, from the moment that the node listens".to_owned(),
