@@ -104,6 +104,9 @@ pub struct Metadata {
     pub user: BTreeMap<String, String>,
     /// `x-amz-tagging`, as sent.
     pub tags: Option<String>,
+    /// Its owner and grants; `None` for an object that belongs to its bucket's owner alone. The store does not
+    /// look into them.
+    pub acl: Option<String>,
     /// Whether `REDUCED_REDUNDANCY` was asked for.
     pub reduced_redundancy: bool,
 }
@@ -216,6 +219,8 @@ pub struct CopyRequest {
     pub metadata: Option<Metadata>,
     /// Tags of the copy; `None` for what the source has.
     pub tags: Option<Option<String>>,
+    /// Owner and grants of the copy; those of the source stay behind.
+    pub acl: Option<String>,
     /// An additional checksum to compute.
     pub checksum: Option<Algorithm>,
     /// When the copy is to be written at all.
@@ -287,6 +292,8 @@ pub struct UploadInfo {
     pub opened_ns: i64,
     /// The additional checksum of its parts, and whether that of the whole is over the contents.
     pub checksum: Option<(Algorithm, bool)>,
+    /// Owner and grants of its object, as [`Metadata::acl`].
+    pub acl: Option<String>,
 }
 
 /// An upload to be completed.
@@ -380,6 +387,32 @@ pub struct BucketInfo {
     pub created_ns: i64,
     /// Whether it keeps versions.
     pub state: BucketState,
+    /// Its policy, as it was given; empty when there is none. The store does not look into it.
+    pub policy: Vec<u8>,
+    /// Its tags; empty when there are none. The store does not look into them.
+    pub tags: Vec<u8>,
+    /// Its owner and grants; empty for what was always there. The store does not look into them.
+    pub acl: Vec<u8>,
+}
+
+/// One of the documents that a bucket has besides its versioning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BucketDocument {
+    /// [`BucketInfo::policy`].
+    Policy,
+    /// [`BucketInfo::tags`].
+    Tags,
+    /// [`BucketInfo::acl`].
+    Acl,
+}
+
+/// What is to be said of a version from now on; its contents and its moment stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Amendment {
+    /// Its tags, as [`Metadata::tags`]; `None` takes them away.
+    Tags(Option<String>),
+    /// Its grants, as [`Metadata::acl`]; `None` takes them away.
+    Acl(Option<String>),
 }
 
 /// What is to be healed.

@@ -280,6 +280,7 @@ async fn a_copy_has_the_contents_and_the_metadata_that_were_asked_for() {
         PutRequest { metadata: metadata.clone(), ..put_request(key("bkt", "from"), bytes.len()) };
     let first = bench.store.put(request, body(&bytes)).await.unwrap().version.unwrap();
     let copy = |to: &str, metadata: Option<Metadata>, version| CopyRequest {
+        acl: None,
         source: ReadRequest { version, ..read_request(key("bkt", "from")) },
         target: key("bkt", to),
         metadata,
