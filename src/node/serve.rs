@@ -38,6 +38,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::node::admin;
+use crate::node::interim::Interim;
+use crate::node::interim::Wanted;
 use crate::node::peer::server::PeerServer;
 use crate::node::peer::words;
 use crate::node::s3::Gateway;
@@ -112,10 +114,15 @@ impl Server {
         // An answer's head and its first bytes leave together anyway.
         let _ = stream.set_nodelay(true);
         let server = Arc::clone(&self);
-        let service = service_fn(move |request| Arc::clone(&server).finish(request));
+        let wanted = Wanted::default();
+        let stream = Interim::new(TokioIo::new(stream), wanted.clone());
+        let service = service_fn(move |request| {
+            wanted.look_at(&request);
+            Arc::clone(&server).finish(request)
+        });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
-        let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+        let mut connection = std::pin::pin!(http.serve_connection(stream, service));
         let mut ending = self.ending.subscribe();
         let asked_to_end = async {
             // The sender lives as long as the server does.

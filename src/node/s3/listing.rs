@@ -47,6 +47,11 @@ impl Encoding {
         }
     }
 
+    /// The delimiter of a request; an empty one is none.
+    pub fn delimiter(self, delimiter: Option<String>) -> Option<String> {
+        delimiter.filter(|delimiter| !delimiter.is_empty()).map(|delimiter| self.print(&delimiter))
+    }
+
     /// Common prefixes.
     pub fn prefixes(self, prefixes: &[String]) -> Vec<CommonPrefix> {
         let print = |prefix: &String| CommonPrefix { prefix: Some(self.print(prefix)) };
@@ -105,7 +110,7 @@ pub async fn list_objects_v2(
                 .map(|info| object(info, encoding, owner.as_deref()))
                 .collect(),
         ),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         encoding_type: input.encoding_type,
         start_after: input.start_after.map(|after| encoding.print(&after)),
         request_charged: None,
@@ -147,7 +152,7 @@ pub async fn list_objects(
         contents: Some(
             listed.entries.into_iter().map(|info| object(info, encoding, Some(&owner))).collect(),
         ),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         next_marker: next_marker.map(|marker| encoding.print(&marker)),
         encoding_type: input.encoding_type,
         request_charged: None,
@@ -214,7 +219,7 @@ pub async fn list_object_versions(
     Ok(S3Response::new(ListObjectVersionsOutput {
         common_prefixes: Some(encoding.prefixes(&listed.prefixes)),
         delete_markers: Some(markers),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         encoding_type: input.encoding_type,
         is_truncated: Some(is_truncated),
         key_marker: Some(encoding.print(&input.key_marker.unwrap_or_default())),
@@ -283,6 +288,8 @@ mod tests {
         let key = "a b/ü+%\u{1}";
         assert_eq!(Encoding::Url.print(key), "a%20b/%C3%BC%2B%25%01");
         assert_eq!(Encoding::Plain.print(key), key);
+        assert_eq!(Encoding::Url.delimiter(Some("\n".to_owned())).as_deref(), Some("%0A"));
+        assert_eq!(Encoding::Plain.delimiter(Some(String::new())), None);
         assert_eq!(read_token(&token(key)).expect("our own token"), key);
         assert!(read_token("!").is_err());
     }

@@ -266,7 +266,7 @@ pub async fn list_multipart_uploads(
     Ok(S3Response::new(ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
         common_prefixes: Some(encoding.prefixes(&listed.prefixes)),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         encoding_type: input.encoding_type,
         is_truncated: Some(listed.next.is_some()),
         key_marker: input.key_marker.map(|marker| encoding.print(&marker)),

@@ -11,6 +11,7 @@ mod copies;
 mod counters;
 mod delete;
 mod describe;
+mod error;
 pub mod heal;
 mod incoming;
 mod land;

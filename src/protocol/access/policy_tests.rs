@@ -1,3 +1,5 @@
+//! What policies say, and what they may not say.
+
 use super::*;
 
 const OTHER: Who<'_> = Who::Principal { name: "o", account: "other" };
