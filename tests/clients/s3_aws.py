@@ -37,6 +37,8 @@ def main(tools):
     api("get-object", "--bucket", "aws-walk", "--key", "a b/ü", "--version-id", first["VersionId"], got)
     assert got.read_bytes() == body.read_bytes(), "an old version has other bytes"
 
+    # Slow enough for a node to die and to come back in the middle.
+    tools.run("aws", "configure", "set", "default.s3.max_bandwidth", "8MB/s")
     aws("s3", "mb", "s3://aws-tree")
     _, moved = tools.stored("aws-tree")
     with_a_node_dying(tools.cluster, "aws: cp --recursive", total, moved,
