@@ -57,9 +57,10 @@ fn a_statement_is_about_its_principals_actions_and_resources() {
 fn a_denial_outranks_everything() {
     let deny =
         r#"{"Effect":"Deny","Principal":"*","NotAction":"s3:List*","Resource":"arn:aws:s3:::*"}"#;
-    let both = format!("{READ},{deny}");
-    assert_eq!(judged(&both, OTHER, "s3:GetObject", Some("open/k"), &[]), Word::Deny);
-    assert_eq!(judged(&both, OTHER, "s3:ListBucket", None, &[]), Word::Silent);
+    for both in [format!("{READ},{deny}"), format!("{deny},{READ}")] {
+        assert_eq!(judged(&both, OTHER, "s3:GetObject", Some("open/k"), &[]), Word::Deny);
+        assert_eq!(judged(&both, OTHER, "s3:ListBucket", None, &[]), Word::Silent);
+    }
 }
 
 #[test]
