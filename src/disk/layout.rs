@@ -59,6 +59,9 @@ pub const SYSTEM_FOLDERS: [&str; 7] = [
 ];
 /// What stands for the trailing `/` of a key.
 pub const DIRECTORY_SUFFIX: &str = "__XLDIR__";
+/// What follows a segment of a key that cannot be a directory's name as it is, or would mean something else.
+/// Other servers refuse such keys, so that the suffix changes no name that they give.
+pub const SEGMENT_SUFFIX: &str = "__XLSEG__";
 /// The backup of the metadata file, below a rollback directory.
 pub const META_BACKUP: &str = "xl.meta.bkp";
 /// Marks, below a rollback directory, that there was no metadata file before.
@@ -81,15 +84,9 @@ pub enum IllegalName {
     /// Longer than [`KEY_BYTES_MAX`], or a segment longer than [`SEGMENT_BYTES_MAX`].
     #[error("the name, or a segment of it, is too long")]
     TooLong,
-    /// A segment is empty, `.` or `..`.
-    #[error("a segment of the name is empty, `.` or `..`")]
-    Segment,
     /// It contains a NUL.
     #[error("the name contains a NUL")]
     Nul,
-    /// A segment means something else on a drive.
-    #[error("a segment of the name is reserved")]
-    Reserved,
     /// It is no bucket name by the rules of S3.
     #[error("the name is no valid bucket name")]
     Bucket,
@@ -110,16 +107,7 @@ pub fn check_key(key: &str) -> Result<(), IllegalName> {
     if key.contains('\0') {
         return Err(IllegalName::Nul);
     }
-    let plain = key.strip_suffix('/').unwrap_or(key);
-    for segment in plain.split('/') {
-        if matches!(segment, "" | "." | "..") {
-            return Err(IllegalName::Segment);
-        }
-        if segment == META_FILE || segment.ends_with(DIRECTORY_SUFFIX) {
-            return Err(IllegalName::Reserved);
-        }
-    }
-    // The suffix of a directory key makes its last segment longer than it looks.
+    // A suffix makes a segment longer than it looks.
     if encode_key(key).split('/').any(|segment| segment.len() > SEGMENT_BYTES_MAX) {
         return Err(IllegalName::TooLong);
     }
@@ -148,20 +136,47 @@ pub fn is_directory_key(key: &str) -> bool {
     key.ends_with('/')
 }
 
-/// The key as a path: a trailing `/` becomes [`DIRECTORY_SUFFIX`]. Placement hashes this form.
+/// The key as a path: a trailing `/` becomes [`DIRECTORY_SUFFIX`], and what cannot be a name gets
+/// [`SEGMENT_SUFFIX`]. Placement hashes this form.
 pub fn encode_key(key: &str) -> String {
-    match key.strip_suffix('/') {
-        Some(plain) => format!("{}{DIRECTORY_SUFFIX}", plain.trim_end_matches('/')),
-        None => key.to_owned(),
+    let (plain, is_directory) = match key.strip_suffix('/') {
+        Some(plain) => (plain, true),
+        None => (key, false),
+    };
+    let mut path = String::with_capacity(key.len() + DIRECTORY_SUFFIX.len());
+    for (index, segment) in plain.split('/').enumerate() {
+        if index > 0 {
+            path.push('/');
+        }
+        path.push_str(segment);
+        if is_special(segment) {
+            path.push_str(SEGMENT_SUFFIX);
+        }
     }
+    if is_directory {
+        path.push_str(DIRECTORY_SUFFIX);
+    }
+    path
 }
 
 /// The reverse of [`encode_key`].
 pub fn decode_key(path: &str) -> String {
-    match path.strip_suffix(DIRECTORY_SUFFIX) {
-        Some(plain) => format!("{plain}/"),
-        None => path.to_owned(),
-    }
+    let (plain, is_directory) = match path.strip_suffix(DIRECTORY_SUFFIX) {
+        Some(plain) => (plain, true),
+        None => (path, false),
+    };
+    let segments = plain.split('/');
+    let segments: Vec<_> =
+        segments.map(|it| it.strip_suffix(SEGMENT_SUFFIX).unwrap_or(it)).collect();
+    let key = segments.join("/");
+    if is_directory { key + "/" } else { key }
+}
+
+/// Whether a segment of a key means something else as a name on a drive.
+fn is_special(segment: &str) -> bool {
+    matches!(segment, "" | "." | ".." | META_FILE)
+        || segment.ends_with(DIRECTORY_SUFFIX)
+        || segment.ends_with(SEGMENT_SUFFIX)
 }
 
 /// Whether a path is one that the replacement protocol uses: a record, or one of its locks.
@@ -320,7 +335,7 @@ mod tests {
         assert_eq!(set_of(id, "117Gn8rfHL2ACARPAhaFd0AGzic9pUbIA/5OCn5A", 200), 35);
         assert_eq!(set_of(id, "SHØRT", 200), 49);
         assert_eq!(hash("a/b/c/") % 200, 159);
-        assert_eq!(set_of(id, "/a/b/c", 200), 96);
+        assert_eq!(hash("/a/b/c") % 200, 96);
         assert_eq!(set_of_crc("object", 200), 28);
         assert_eq!(set_of_crc("SHØRT", 200), 97);
     }
@@ -344,23 +359,34 @@ mod tests {
     }
 
     #[test]
-    fn names_that_mean_something_else_on_a_drive_are_refused() {
+    fn every_key_has_a_path_of_its_own_with_sound_names() {
+        let segments =
+            ["", ".", "..", "a", META_FILE, "a__XLDIR__", "a__XLSEG__", "__XLSEG__", "__XLDIR__"];
+        let mut paths = std::collections::BTreeMap::new();
+        for one in segments {
+            for two in segments {
+                for key in
+                    [format!("{one}/{two}"), format!("{one}/{two}/"), format!("x/{one}/{two}")]
+                {
+                    let path = encode_key(&key);
+                    assert_eq!(decode_key(&path), key, "{path}");
+                    let is_sound = |name: &str| !matches!(name, "" | "." | ".." | META_FILE);
+                    assert!(path.split('/').all(is_sound), "{key:?} becomes {path:?}");
+                    let other = paths.insert(path, key.clone());
+                    assert!(other.is_none_or(|other| other == key), "{key:?} has another's path");
+                    assert_eq!(check_key(&key), Ok(()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_of_s3_or_too_long_for_a_drive_is_refused() {
         let long = "x".repeat(256);
         let longer = "x/".repeat(600);
         let cases = [
             ("", IllegalName::Empty),
-            ("/", IllegalName::Segment),
-            ("//", IllegalName::Segment),
-            ("/a", IllegalName::Segment),
-            ("a//b", IllegalName::Segment),
-            ("a/../b", IllegalName::Segment),
-            ("..", IllegalName::Segment),
-            ("./a", IllegalName::Segment),
             ("a\0b", IllegalName::Nul),
-            ("a/xl.meta", IllegalName::Reserved),
-            ("xl.meta/b", IllegalName::Reserved),
-            ("a__XLDIR__", IllegalName::Reserved),
-            ("a__XLDIR__/b", IllegalName::Reserved),
             (&long, IllegalName::TooLong),
             (&longer, IllegalName::TooLong),
         ];

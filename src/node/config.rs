@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::node::locks::votes::SetVotes;
 use crate::node::s3::access::KnownPrincipal;
 use crate::node::s3::access::Principals;
+use crate::protocol::access;
 use crate::protocol::config::NodeConfig;
 use crate::protocol::object::quorum;
 use crate::yaml;
@@ -63,7 +64,8 @@ impl Loaded {
         for (access_key, principal) in &config.principals {
             let secret = read_secret(&principal.secret_file)?;
             let actions = principal.actions.clone();
-            principals.insert(access_key.clone(), KnownPrincipal { secret, actions });
+            let account = principal.account.clone().unwrap_or_else(|| access::ACCOUNT.to_owned());
+            principals.insert(access_key.clone(), KnownPrincipal { secret, actions, account });
         }
         let cluster_secret = read_secret(&config.cluster_secret_file)?.into_bytes();
         Ok(Self { principals: Principals::new(principals), cluster_secret, parity, config })

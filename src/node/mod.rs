@@ -20,6 +20,7 @@ mod config;
 mod control;
 mod defects;
 mod drives;
+mod interim;
 mod local;
 mod locks;
 mod metrics;

@@ -17,9 +17,11 @@ use std::time::Duration;
 use std::time::Instant;
 
 use http::HeaderValue;
+use http::Method;
 use http::Request;
 use http::Response;
 use http::StatusCode;
+use http::header::CONTENT_RANGE;
 use http_body_util::BodyExt as _;
 use http_body_util::Limited;
 use hyper::body::Incoming;
@@ -36,10 +38,13 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::node::admin;
+use crate::node::interim::Interim;
+use crate::node::interim::Wanted;
 use crate::node::peer::server::PeerServer;
 use crate::node::peer::words;
 use crate::node::s3::Gateway;
 use crate::node::s3::access::Gate;
+use crate::node::s3::rights::Rights;
 use crate::node::service::Node;
 use crate::node::store::Store;
 
@@ -68,11 +73,10 @@ impl Server {
 
     /// Serves S3 over `store` from now on.
     pub fn open(&self, store: &Arc<Store>) {
-        let gateway = Gateway::new(Arc::clone(store));
-        let gate = Gate {
-            principals: self.node.loaded.principals.clone(),
-            metrics: Arc::clone(&self.node.metrics),
-        };
+        let principals = self.node.loaded.principals.clone();
+        let rights = Arc::new(Rights::new(Arc::clone(store), principals.clone()));
+        let gateway = Gateway::new(Arc::clone(store), Arc::clone(&rights));
+        let gate = Gate { principals, rights, metrics: Arc::clone(&self.node.metrics) };
         let mut builder = S3ServiceBuilder::new(gateway);
         builder.set_auth(gate.clone());
         builder.set_access(gate);
@@ -110,10 +114,15 @@ impl Server {
         // An answer's head and its first bytes leave together anyway.
         let _ = stream.set_nodelay(true);
         let server = Arc::clone(&self);
-        let service = service_fn(move |request| Arc::clone(&server).finish(request));
+        let wanted = Wanted::default();
+        let stream = Interim::new(TokioIo::new(stream), wanted.clone());
+        let service = service_fn(move |request| {
+            wanted.look_at(&request);
+            Arc::clone(&server).finish(request)
+        });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
-        let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+        let mut connection = std::pin::pin!(http.serve_connection(stream, service));
         let mut ending = self.ending.subscribe();
         let asked_to_end = async {
             // The sender lives as long as the server does.
@@ -205,6 +214,7 @@ impl Server {
 
     async fn s3(&self, request: Request<Incoming>) -> Result<Response<Body>, s3s::HttpError> {
         let id = HeaderValue::from_str(&Uuid::new_v4().simple().to_string());
+        let is_head = request.method() == Method::HEAD;
         let mut answer = match self.s3.get() {
             Some(s3) => s3.call(request.map(Body::from)).await?,
             None => {
@@ -217,6 +227,13 @@ impl Server {
                 answer
             }
         };
+        // s3s has one status for every HEAD that succeeds.
+        if is_head
+            && answer.status() == StatusCode::OK
+            && answer.headers().contains_key(CONTENT_RANGE)
+        {
+            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+        }
         if let Ok(id) = id {
             answer.headers_mut().insert("x-amz-request-id", id);
         }

@@ -105,6 +105,10 @@ pub struct Principal {
     pub secret_file: PathBuf,
     /// Actions, `*` for all.
     pub actions: Vec<String>,
+    /// The account that owns what it makes; `firedrill` by default. What another account owns is closed to it
+    /// unless a grant or a policy opens it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
 }
 
 /// What an acknowledgement promises.

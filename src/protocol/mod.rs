@@ -4,6 +4,7 @@
 //! durable to the next write. [`control`], [`admin`] and [`config`] are the words that a node and whoever
 //! starts it exchange; they decide nothing.
 
+pub mod access;
 pub mod admin;
 pub mod config;
 pub mod control;

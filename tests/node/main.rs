@@ -7,4 +7,5 @@ mod own_golden;
 mod process;
 mod release;
 mod requests;
+mod rights;
 mod service;

@@ -65,11 +65,15 @@ impl Cluster {
             path
         };
         let cluster_secret_file = secret("cluster", "cluster-secret\n");
-        let all =
-            Principal { secret_file: secret("all", SECRET_KEY), actions: vec!["*".to_owned()] };
+        let all = Principal {
+            secret_file: secret("all", SECRET_KEY),
+            actions: vec!["*".to_owned()],
+            account: None,
+        };
         let reader = Principal {
             secret_file: secret("reader", "reader-secret"),
             actions: vec!["s3:GetObject".to_owned()],
+            account: None,
         };
         let root = |node: usize, slot: usize| folder.path().join(format!("{node}/{slot}"));
         let entries: Vec<_> = (0..nodes)

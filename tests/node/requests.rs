@@ -35,6 +35,20 @@ fn enable(client: &Client, status: &str) {
     client.put("/bucket?versioning", body.as_bytes()).expect(200);
 }
 
+/// Goal: a client that waits to be told to go on is told so, also when it has nothing to send: one that is not
+/// takes the next answer for another's.
+#[test]
+fn whoever_waits_for_a_word_before_the_body_gets_it() {
+    let (_cluster, client) = node();
+    let expects = [("expect", "100-continue")];
+    let told = client.send("PUT", "/bucket/empty", &expects, b"").expect(100);
+    assert!(told.text().starts_with("HTTP/1.1 200 OK\r\n"), "{told}");
+    client.get("/bucket/empty").expect(200);
+    let refused = client.send("PUT", "/gone/empty", &expects, b"").expect(100);
+    assert!(refused.text().starts_with("HTTP/1.1 404"), "{refused}");
+    client.put("/bucket/other", b"").expect(200);
+}
+
 #[test]
 fn what_was_put_is_got_whatever_its_size() {
     let (_cluster, client) = node();

@@ -81,7 +81,7 @@ fn only_health_and_metrics_are_told_to_strangers() {
     reader.get("/firedrill/v1/status").expect(403);
 
     client.get("/iceberg/v1/config").expect(501);
-    assert_eq!(client.get("/bucket?acl").expect(501).element("Code"), "NotImplemented");
+    assert_eq!(client.get("/bucket?cors").expect(501).element("Code"), "NotImplemented");
     let sealed = [("x-amz-server-side-encryption", "AES256")];
     client.send("PUT", "/bucket/k", &sealed, b"x").expect(501);
 }

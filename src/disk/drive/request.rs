@@ -268,6 +268,8 @@ pub enum Shards {
         /// Its data directory.
         data_dir: Uuid,
     },
+    /// They stay as they lie: only what is said of the version changes. Refused where the drive does not hold it.
+    Kept,
 }
 
 /// Publishes one version of a key. The drive edits its own copy of the key's versions.

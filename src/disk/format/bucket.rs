@@ -15,15 +15,22 @@ const PREFIX: [u8; 4] = [1, 0, 1, 0];
 const INCARNATION: &str = "BucketIncarnationID";
 const TIME_TYPE: u8 = 5;
 
+/// The bucket policy.
+pub const POLICY: &str = "PolicyConfigJSON";
+/// The bucket's tags.
+pub const TAGS: &str = "TaggingConfigXML";
+/// The bucket's owner and grants.
+pub const ACL: &str = "BucketAclConfigJSON";
+
 /// Keys whose values are documents, in the order in which they are written.
 const DOCUMENTS: [&str; 11] = [
-    "PolicyConfigJSON",
+    POLICY,
     "NotificationConfigXML",
     "LifecycleConfigXML",
     "ObjectLockConfigXML",
     VERSIONING,
     "EncryptionConfigXML",
-    "TaggingConfigXML",
+    TAGS,
     "QuotaConfigJSON",
     "ReplicationConfigXML",
     "BucketTargetsConfigJSON",
@@ -49,7 +56,7 @@ const MORE_DOCUMENTS: [&str; 9] = [
     "AccelerateConfigXML",
     "RequestPaymentConfigXML",
     "PublicAccessBlockConfigXML",
-    "BucketAclConfigJSON",
+    ACL,
     "TableBucketConfigJSON",
     "DurabilityConfigJSON",
 ];
@@ -209,10 +216,18 @@ impl BucketMetadata {
         value.unwrap_or_default().to_vec()
     }
 
-    /// Sets another document, by its key.
-    pub fn set_document(&mut self, key: &str, document: &[u8]) {
+    /// Sets another document, by its key, and notes when. Empty takes it away.
+    pub fn set_document(&mut self, key: &str, document: &[u8], now_ns: i64) {
         let mut value = Vec::new();
         put_binary(&mut value, document);
+        self.set(key, value);
+        let name = key.strip_suffix("XML").or_else(|| key.strip_suffix("JSON")).unwrap_or(key);
+        let mut moment = Vec::new();
+        put_time(&mut moment, now_ns);
+        self.set(&format!("{name}UpdatedAt"), moment);
+    }
+
+    fn set(&mut self, key: &str, value: Vec<u8>) {
         match self.keys.iter_mut().find(|(name, _)| name == key) {
             Some((_, old)) => *old = value,
             None => self.keys.push((key.to_owned(), value)),
@@ -270,10 +285,12 @@ mod tests {
         assert_eq!(again.encode(), bytes);
         assert_eq!(again.document("OnDemandMigrationConfigJSON"), [7]);
         again.set_versioning(BucketState::Suspended, 6);
-        again.set_document("PolicyConfigJSON", b"{}");
+        again.set_document(POLICY, b"{}", 7_000_000_008);
         let changed = BucketMetadata::parse(&again.encode()).unwrap();
+        let moment = b"PolicyConfigUpdatedAt\xc7\x0c\x05\0\0\0\0\0\0\0\x07\0\0\0\x08";
+        assert!(again.encode().windows(moment.len()).any(|window| window == moment));
         assert_eq!(changed.versioning(), BucketState::Suspended);
-        assert_eq!(changed.document("PolicyConfigJSON"), b"{}");
+        assert_eq!(changed.document(POLICY), b"{}");
         assert_eq!(changed.document("OnDemandMigrationConfigJSON"), [7]);
     }
 

@@ -53,7 +53,7 @@ pub fn write(
         drives: plan.drives_of(other).map(|drive| drive_root(other, drive.slot)).collect(),
         endpoints: Vec::new(),
     };
-    let everything = Principal { secret_file, actions: vec!["*".to_owned()] };
+    let everything = Principal { secret_file, actions: vec!["*".to_owned()], account: None };
     let config = NodeConfig {
         node,
         listen: "127.0.0.1:0".to_owned(),

@@ -1,20 +1,29 @@
-//! Who may do what: principals and their actions, from the node's configuration.
+//! Who may do what at all: principals and their actions, from the node's configuration.
 //!
-//! An action is `s3:` and the operation's name (`s3:PutObject`), or `admin:` and an administrative one;
+//! What that means for a bucket or an object is said in [`super::rights`]. An action is `s3:` and the operation's name (`s3:PutObject`), or `admin:` and an administrative one;
 //! `*` allows everything, `s3:*` and `admin:*` one family. What no action allows is denied, and so is
 //! whoever does not sign.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use http::HeaderMap;
 use s3s::S3Result;
 use s3s::access::S3Access;
 use s3s::access::S3AccessContext;
 use s3s::auth::S3Auth;
 use s3s::auth::SecretKey;
+use s3s::dto::CopySource;
 use s3s::s3_error;
 
+use super::convert;
+use super::rights::Asked;
+use super::rights::Rights;
 use crate::node::metrics::Metrics;
+use crate::value::VersionId;
+
+/// Operations that are judged where their bodies are known.
+const LATER: [&str; 2] = ["DeleteObjects", "PutObjectTagging"];
 
 /// One principal, with its secret.
 #[derive(Clone)]
@@ -23,6 +32,8 @@ pub struct KnownPrincipal {
     pub secret: String,
     /// What it may do.
     pub actions: Vec<String>,
+    /// The account that owns what it makes.
+    pub account: String,
 }
 
 /// All principals, by access key. Cheap to clone.
@@ -38,6 +49,11 @@ impl Principals {
     /// The secret of an access key.
     pub fn secret(&self, access_key: &str) -> Option<String> {
         self.0.get(access_key).map(|principal| principal.secret.clone())
+    }
+
+    /// The account of an access key.
+    pub fn account(&self, access_key: &str) -> Option<&str> {
+        self.0.get(access_key).map(|principal| principal.account.as_str())
     }
 
     /// Whether the holder of `access_key` may do `action`.
@@ -57,6 +73,8 @@ impl Principals {
 pub struct Gate {
     /// The principals.
     pub principals: Principals,
+    /// Who may do what.
+    pub rights: Arc<Rights>,
     /// Counts operations.
     pub metrics: Arc<Metrics>,
 }
@@ -74,11 +92,61 @@ impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let operation = context.s3_op().name();
         self.metrics.operation(operation);
-        let allowed = context.credentials().is_some_and(|credentials| {
-            self.principals.allows(&credentials.access_key, &format!("s3:{operation}"))
-        });
-        if allowed { Ok(()) } else { Err(s3_error!(AccessDenied)) }
+        if operation == "PostObject" {
+            // s3s would make a PUT of it, and leave out the fields of the form that it does not know.
+            return Err(s3_error!(NotImplemented, "uploads by forms are not implemented"));
+        }
+        let caller = context.credentials().map(|credentials| credentials.access_key.as_str());
+        let path = context.s3_path();
+        let Some(bucket) = path.get_bucket_name().filter(|_| operation != "CreateBucket") else {
+            let allowed = self.rights.has_action(caller, operation);
+            return if allowed { Ok(()) } else { Err(s3_error!(AccessDenied)) };
+        };
+        // These say in their bodies what they are about, and are asked for where that is known.
+        if LATER.contains(&operation) {
+            return Ok(());
+        }
+        let version = version_of(context.uri())?;
+        let asked = Asked {
+            caller,
+            operation,
+            bucket,
+            key: path.get_object_key(),
+            version,
+            headers: context.headers(),
+            uri: context.uri(),
+            tags: None,
+        };
+        self.rights.may(&asked).await?;
+        let Some(source) = context.headers().get("x-amz-copy-source") else { return Ok(()) };
+        if !["CopyObject", "UploadPartCopy"].contains(&operation) {
+            return Ok(());
+        }
+        let source = source.to_str().ok().and_then(|source| CopySource::parse(source).ok());
+        // What is no source is refused by the operation.
+        let Some(CopySource::Bucket { bucket, key, version_id }) = source else { return Ok(()) };
+        let mut headers = HeaderMap::new();
+        if let Some(expected) = context.headers().get("x-amz-source-expected-bucket-owner") {
+            headers.insert("x-amz-expected-bucket-owner", expected.clone());
+        }
+        let asked = Asked {
+            operation: "GetObject",
+            bucket: &bucket,
+            key: Some(&key),
+            version: convert::version(version_id.map(String::from))?,
+            headers: &headers,
+            ..asked
+        };
+        self.rights.may(&asked).await
     }
+}
+
+/// The version that a request names.
+fn version_of(uri: &http::Uri) -> S3Result<Option<VersionId>> {
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let version =
+        pairs.filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == "versionId");
+    convert::version(version.map(|(_, version)| convert::decoded(version)))
 }
 
 #[cfg(test)]
@@ -90,6 +158,7 @@ mod tests {
         let principal = |actions: &[&str]| KnownPrincipal {
             secret: "secret".to_owned(),
             actions: actions.iter().map(|action| (*action).to_owned()).collect(),
+            account: "mine".to_owned(),
         };
         let principals = Principals::new(BTreeMap::from([
             ("all".to_owned(), principal(&["*"])),
@@ -108,5 +177,6 @@ mod tests {
             assert_eq!(principals.allows(who, action), allowed, "{who} {action}");
         }
         assert_eq!(principals.secret("stranger"), None);
+        assert_eq!(principals.account("reader"), Some("mine"));
     }
 }

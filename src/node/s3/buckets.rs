@@ -9,9 +9,12 @@ use s3s::s3_error;
 use super::Gateway;
 use super::convert;
 use super::errors;
+use super::grants;
+use super::rights::acl_of;
 use super::unsupported;
 use crate::node::store::api::BucketInfo;
 use crate::node::store::api::StoreError;
+use crate::protocol::access::ACCOUNT;
 use crate::protocol::object::effect::BucketState;
 
 /// The only region there is.
@@ -33,9 +36,11 @@ pub async fn list_buckets(
     let listed = gateway.store.list_buckets().await.map_err(|error| gateway.refusal(&error))?;
     let prefix = input.prefix.clone().unwrap_or_default();
     let after = input.continuation_token.unwrap_or_default();
+    let account = gateway.account(request.credentials.as_ref());
     let most = usize::try_from(input.max_buckets.unwrap_or(10_000)).unwrap_or(0);
     let mut buckets: Vec<BucketInfo> = listed
         .into_iter()
+        .filter(|bucket| account.as_deref() == Some(&*acl_of(bucket).owner.id))
         .filter(|bucket| bucket.name.starts_with(&prefix) && bucket.name > after)
         .collect();
     let is_truncated = buckets.len() > most;
@@ -49,7 +54,7 @@ pub async fn list_buckets(
     Ok(S3Response::new(ListBucketsOutput {
         buckets: Some(buckets.collect()),
         continuation_token: last.filter(|_| is_truncated),
-        owner: Some(owner()),
+        owner: account.as_deref().map(grants::owner),
         prefix: input.prefix,
     }))
 }
@@ -65,8 +70,20 @@ pub async fn create_bucket(
     if place.is_some_and(|place| place.as_str() != REGION) {
         return Err(s3_error!(InvalidLocationConstraint));
     }
-    let created = gateway.store.create_bucket(&input.bucket).await;
-    created.map_err(|error| gateway.refusal(&error))?;
+    let account =
+        gateway.account(request.credentials.as_ref()).unwrap_or_else(|| ACCOUNT.to_owned());
+    let acl = grants::canned(&request.headers, &account, &account)?;
+    let is_plain = acl.is_private() && account == ACCOUNT;
+    let document = if is_plain { Vec::new() } else { acl.encode().into_bytes() };
+    let created = gateway.store.create_bucket_of(&input.bucket, document).await;
+    gateway.rights.forget(&input.bucket);
+    if let Err(error) = created {
+        let is_there = matches!(error, StoreError::BucketExists(_));
+        return Err(match is_there && gateway.owner(&input.bucket).await? != account {
+            true => s3_error!(BucketAlreadyExists),
+            false => gateway.refusal(&error),
+        });
+    }
     let location = Some(format!("/{}", input.bucket));
     Ok(S3Response::new(CreateBucketOutput { location }))
 }
@@ -77,6 +94,7 @@ pub async fn delete_bucket(
     request: S3Request<DeleteBucketInput>,
 ) -> S3Result<S3Response<DeleteBucketOutput>> {
     let deleted = gateway.store.delete_bucket(&request.input.bucket).await;
+    gateway.rights.forget(&request.input.bucket);
     deleted.map_err(|error| gateway.refusal(&error))?;
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }
@@ -138,9 +156,4 @@ pub async fn put_bucket_versioning(
 
 async fn find(gateway: &Gateway, bucket: &str) -> S3Result<BucketInfo> {
     gateway.store.bucket(bucket).await.map_err(|error| gateway.refusal(&error))
-}
-
-/// Who owns everything.
-pub fn owner() -> Owner {
-    Owner { display_name: Some("firedrill".to_owned()), id: Some("firedrill".to_owned()) }
 }

@@ -23,6 +23,7 @@ use s3s::dto::Timestamp;
 use s3s::dto::TimestampFormat;
 use s3s::s3_error;
 
+use super::tags;
 use crate::disk::format::checksum::Algorithm;
 use crate::disk::format::checksum::Record;
 use crate::node::store::api::BodyError;
@@ -46,6 +47,30 @@ const ALGORITHMS: [(Algorithm, &str, usize); 5] = [
     (Algorithm::Sha256, "SHA256", 32),
 ];
 
+/// The most bytes of a user's metadata, names and values together.
+const USER_BYTES_MAX: usize = 2 << 10;
+
+/// Text without its percent-encoding; what is none stays as it is.
+pub fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &others[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// A key of a bucket.
 pub fn target(bucket: String, key: String) -> ObjectKey {
     ObjectKey { bucket, key }
@@ -57,6 +82,11 @@ pub fn version(id: Option<String>) -> S3Result<Option<VersionId>> {
         id.parse().map_err(|why: String| s3_error!(InvalidArgument, "Invalid version id: {why}"))
     };
     id.filter(|id| !id.is_empty()).map(parse).transpose()
+}
+
+/// The version that a write has made, as S3 tells it: of the null version it says nothing.
+pub fn made(version: Option<VersionId>) -> Option<String> {
+    version.filter(|version| !version.is_null()).map(|version| version.to_string())
 }
 
 /// An ETag as S3 prints it.
@@ -81,7 +111,7 @@ pub fn http_date(unix_ns: i64) -> String {
 }
 
 /// Unix seconds, rounded down.
-fn unix_s(time: &Timestamp) -> Option<i64> {
+pub fn unix_s(time: &Timestamp) -> Option<i64> {
     let mut text = Vec::new();
     time.format(TimestampFormat::EpochSeconds, &mut text).ok()?;
     let seconds: f64 = String::from_utf8(text).ok()?.parse().ok()?;
@@ -102,6 +132,8 @@ pub fn conditions(headers: &HeaderMap, prefix: &str) -> S3Result<Conditions> {
         Ok(Timestamp::parse(TimestampFormat::HttpDate, value).ok().as_ref().and_then(unix_s))
     };
     Ok(Conditions {
+        if_size: None,
+        if_modified_at_s: None,
         if_match: tags("if-match")?,
         if_none_match: tags("if-none-match")?,
         if_modified_since_s: date("if-modified-since")?,
@@ -296,10 +328,16 @@ pub fn metadata(
         Some(_) => return Err(s3_error!(InvalidStorageClass)),
     };
     let user = user.into_iter().flatten();
+    let user: BTreeMap<_, _> =
+        user.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+    if user.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > USER_BYTES_MAX {
+        return Err(s3_error!(MetadataTooLarge));
+    }
     Ok(Metadata {
         headers: kept,
-        user: user.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect(),
-        tags: text("x-amz-tagging")?,
+        user,
+        tags: tags::of_header(headers)?,
+        acl: None,
         reduced_redundancy,
     })
 }
@@ -418,6 +456,13 @@ mod tests {
         assert!(kept.expect("sound headers").headers.is_empty());
         let none: Option<[(String, String); 0]> = None;
         assert!(metadata(&headers(&[("x-amz-storage-class", "GLACIER")]), none).is_err());
+    }
+
+    #[test]
+    fn percent_encoding_is_undone_where_it_is_one() {
+        assert_eq!(decoded("a%20b%2F%C3%BC"), "a b/ü");
+        assert_eq!(decoded("100%"), "100%");
+        assert_eq!(decoded("%zz%4"), "%zz%4");
     }
 
     #[test]

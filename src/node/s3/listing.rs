@@ -9,8 +9,9 @@ use s3s::dto::*;
 use s3s::s3_error;
 
 use super::Gateway;
-use super::buckets;
 use super::convert;
+use super::grants;
+use super::rights::object_acl;
 use crate::node::store::api::ListRequest;
 use crate::node::store::api::Listing;
 use crate::node::store::api::ObjectInfo;
@@ -44,6 +45,11 @@ impl Encoding {
             Self::Plain => text.to_owned(),
             Self::Url => sigv4::encode(text, true),
         }
+    }
+
+    /// The delimiter of a request; an empty one is none.
+    pub fn delimiter(self, delimiter: Option<String>) -> Option<String> {
+        delimiter.filter(|delimiter| !delimiter.is_empty()).map(|delimiter| self.print(&delimiter))
     }
 
     /// Common prefixes.
@@ -83,7 +89,10 @@ pub async fn list_objects_v2(
         },
     );
     let listed = listed.await?;
-    let with_owner = input.fetch_owner.unwrap_or(false);
+    let owner = match input.fetch_owner.unwrap_or(false) {
+        true => Some(gateway.owner(&input.bucket).await?),
+        false => None,
+    };
     let count = listed.entries.len() + listed.prefixes.len();
     Ok(S3Response::new(ListObjectsV2Output {
         name: Some(input.bucket),
@@ -95,9 +104,13 @@ pub async fn list_objects_v2(
         next_continuation_token: listed.next.map(|(after, _)| token(&after)),
         common_prefixes: Some(encoding.prefixes(&listed.prefixes)),
         contents: Some(
-            listed.entries.into_iter().map(|info| object(info, encoding, with_owner)).collect(),
+            listed
+                .entries
+                .into_iter()
+                .map(|info| object(info, encoding, owner.as_deref()))
+                .collect(),
         ),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         encoding_type: input.encoding_type,
         start_after: input.start_after.map(|after| encoding.print(&after)),
         request_charged: None,
@@ -126,6 +139,7 @@ pub async fn list_objects(
     );
     let listed = listed.await?;
     let is_truncated = listed.next.is_some();
+    let owner = gateway.owner(&input.bucket).await?;
     // Without a delimiter a client goes on from the last key.
     let next_marker = listed.next.filter(|_| delimiter.is_some()).map(|(after, _)| after);
     Ok(S3Response::new(ListObjectsOutput {
@@ -136,9 +150,9 @@ pub async fn list_objects(
         is_truncated: Some(is_truncated),
         common_prefixes: Some(encoding.prefixes(&listed.prefixes)),
         contents: Some(
-            listed.entries.into_iter().map(|info| object(info, encoding, true)).collect(),
+            listed.entries.into_iter().map(|info| object(info, encoding, Some(&owner))).collect(),
         ),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         next_marker: next_marker.map(|marker| encoding.print(&marker)),
         encoding_type: input.encoding_type,
         request_charged: None,
@@ -171,6 +185,7 @@ pub async fn list_object_versions(
         let listed = gateway.store.list_versions(asked).await;
         listed.map_err(|error| gateway.refusal(&error))?
     };
+    let owner = gateway.owner(&input.bucket).await?;
     let (mut versions, mut markers) = (Vec::new(), Vec::new());
     for info in listed.entries {
         let (key, version) =
@@ -180,17 +195,18 @@ pub async fn list_object_versions(
                 is_latest: Some(info.is_latest),
                 key,
                 last_modified: convert::time(info.modtime_ns),
-                owner: Some(buckets::owner()),
+                owner: Some(grants::owner(&owner)),
                 version_id: version,
             });
         } else {
             let class = storage_class(&info);
+            let its_owner = grants::owner(&object_acl(&info, &owner).owner.id);
             versions.push(ObjectVersion {
                 e_tag: convert::etag(info.etag),
                 is_latest: Some(info.is_latest),
                 key,
                 last_modified: convert::time(info.modtime_ns),
-                owner: Some(buckets::owner()),
+                owner: Some(its_owner),
                 size: Some(convert::signed(info.size)),
                 storage_class: Some(ObjectVersionStorageClass::from(class.to_owned())),
                 version_id: version,
@@ -203,7 +219,7 @@ pub async fn list_object_versions(
     Ok(S3Response::new(ListObjectVersionsOutput {
         common_prefixes: Some(encoding.prefixes(&listed.prefixes)),
         delete_markers: Some(markers),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         encoding_type: input.encoding_type,
         is_truncated: Some(is_truncated),
         key_marker: Some(encoding.print(&input.key_marker.unwrap_or_default())),
@@ -231,13 +247,15 @@ async fn nothing(gateway: &Gateway, bucket: &str) -> S3Result<Listing> {
     bucket.map(|_| Listing::default()).map_err(|error| gateway.refusal(&error))
 }
 
-fn object(info: ObjectInfo, encoding: Encoding, with_owner: bool) -> Object {
+/// `bucket_owner` is given where answers name owners.
+fn object(info: ObjectInfo, encoding: Encoding, bucket_owner: Option<&str>) -> Object {
     let class = storage_class(&info);
+    let owner = bucket_owner.map(|owner| grants::owner(&object_acl(&info, owner).owner.id));
     Object {
         e_tag: convert::etag(info.etag),
         key: Some(encoding.print(&info.target.key)),
         last_modified: convert::time(info.modtime_ns),
-        owner: with_owner.then(buckets::owner),
+        owner,
         size: Some(convert::signed(info.size)),
         storage_class: Some(ObjectStorageClass::from(class.to_owned())),
         ..Object::default()
@@ -270,6 +288,8 @@ mod tests {
         let key = "a b/ü+%\u{1}";
         assert_eq!(Encoding::Url.print(key), "a%20b/%C3%BC%2B%25%01");
         assert_eq!(Encoding::Plain.print(key), key);
+        assert_eq!(Encoding::Url.delimiter(Some("\n".to_owned())).as_deref(), Some("%0A"));
+        assert_eq!(Encoding::Plain.delimiter(Some(String::new())), None);
         assert_eq!(read_token(&token(key)).expect("our own token"), key);
         assert!(read_token("!").is_err());
     }

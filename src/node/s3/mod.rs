@@ -2,14 +2,19 @@
 //!
 //! What is not in the trait's implementation answers `NotImplemented`, and so does a header that asks
 //! for something that the store does not do: nothing that a client asks for is silently left out. s3s
-//! has verified the signature and `access` the action by the time anything here is called.
+//! has verified the signature, and `access` with `rights` the action, by the time anything here is called.
 
 pub mod access;
+mod actions;
+mod attributes;
 mod buckets;
 mod convert;
 mod errors;
+mod grants;
 mod listing;
 mod objects;
+pub mod rights;
+mod tags;
 mod unsupported;
 mod uploads;
 
@@ -22,16 +27,18 @@ use s3s::S3Result;
 use s3s::dto::*;
 
 use crate::node::store::Store;
+use rights::Rights;
 
 /// S3 as one node serves it.
 pub struct Gateway {
     store: Arc<Store>,
+    rights: Arc<Rights>,
 }
 
 impl Gateway {
-    /// Serves `store`.
-    pub fn new(store: Arc<Store>) -> Self {
-        Self { store }
+    /// Serves `store`, to whom `rights` lets.
+    pub fn new(store: Arc<Store>, rights: Arc<Rights>) -> Self {
+        Self { store, rights }
     }
 }
 
@@ -55,11 +62,27 @@ operations! {
     get_bucket_location: GetBucketLocationInput -> GetBucketLocationOutput = buckets,
     get_bucket_versioning: GetBucketVersioningInput -> GetBucketVersioningOutput = buckets,
     put_bucket_versioning: PutBucketVersioningInput -> PutBucketVersioningOutput = buckets,
+    get_bucket_tagging: GetBucketTaggingInput -> GetBucketTaggingOutput = tags,
+    put_bucket_tagging: PutBucketTaggingInput -> PutBucketTaggingOutput = tags,
+    delete_bucket_tagging: DeleteBucketTaggingInput -> DeleteBucketTaggingOutput = tags,
+    get_bucket_acl: GetBucketAclInput -> GetBucketAclOutput = grants,
+    put_bucket_acl: PutBucketAclInput -> PutBucketAclOutput = grants,
+    get_bucket_policy: GetBucketPolicyInput -> GetBucketPolicyOutput = grants,
+    get_bucket_policy_status:
+        GetBucketPolicyStatusInput -> GetBucketPolicyStatusOutput = grants,
+    put_bucket_policy: PutBucketPolicyInput -> PutBucketPolicyOutput = grants,
+    delete_bucket_policy: DeleteBucketPolicyInput -> DeleteBucketPolicyOutput = grants,
     put_object: PutObjectInput -> PutObjectOutput = objects,
     get_object: GetObjectInput -> GetObjectOutput = objects,
     head_object: HeadObjectInput -> HeadObjectOutput = objects,
     delete_object: DeleteObjectInput -> DeleteObjectOutput = objects,
     delete_objects: DeleteObjectsInput -> DeleteObjectsOutput = objects,
+    get_object_attributes: GetObjectAttributesInput -> GetObjectAttributesOutput = attributes,
+    get_object_tagging: GetObjectTaggingInput -> GetObjectTaggingOutput = tags,
+    put_object_tagging: PutObjectTaggingInput -> PutObjectTaggingOutput = tags,
+    delete_object_tagging: DeleteObjectTaggingInput -> DeleteObjectTaggingOutput = tags,
+    get_object_acl: GetObjectAclInput -> GetObjectAclOutput = grants,
+    put_object_acl: PutObjectAclInput -> PutObjectAclOutput = grants,
     copy_object: CopyObjectInput -> CopyObjectOutput = objects,
     create_multipart_upload: CreateMultipartUploadInput -> CreateMultipartUploadOutput = uploads,
     upload_part: UploadPartInput -> UploadPartOutput = uploads,

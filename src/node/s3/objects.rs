@@ -9,6 +9,8 @@ use s3s::s3_error;
 use super::Gateway;
 use super::convert;
 use super::convert::set_checksums;
+use super::rights::Asked;
+use super::tags;
 use super::unsupported;
 use crate::node::store::api;
 use crate::node::store::api::CopyRequest;
@@ -18,6 +20,7 @@ use crate::node::store::api::PutRequest;
 use crate::node::store::api::ReadRequest;
 use crate::protocol::object::condition::Conditions;
 use crate::protocol::object::condition::Tags;
+use crate::protocol::object::condition::Unmet;
 
 /// `PutObject`.
 pub async fn put_object(
@@ -27,10 +30,12 @@ pub async fn put_object(
     unsupported::refuse(&request.headers)?;
     let input = request.input;
     let asked = input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str);
+    let acl =
+        gateway.new_acl(&input.bucket, &request.headers, request.credentials.as_ref()).await?;
     let put = PutRequest {
         target: convert::target(input.bucket, input.key),
         size: convert::length(input.content_length)?,
-        metadata: convert::metadata(&request.headers, input.metadata)?,
+        metadata: api::Metadata { acl, ..convert::metadata(&request.headers, input.metadata)? },
         content_md5: convert::content_md5(input.content_md5)?,
         checksums: convert::wanted_checksums(&request.headers, request.trailing_headers, asked)?,
         conditions: convert::conditions(&request.headers, "")?,
@@ -39,7 +44,7 @@ pub async fn put_object(
     let outcome = outcome.map_err(|error| gateway.refusal(&error))?;
     let mut output = PutObjectOutput {
         e_tag: convert::etag(outcome.etag),
-        version_id: outcome.version.map(|version| version.to_string()),
+        version_id: convert::made(outcome.version),
         checksum_type: convert::checksum_type(&outcome.checksums),
         ..PutObjectOutput::default()
     };
@@ -66,7 +71,10 @@ pub async fn get_object(
         part,
         conditions: convert::conditions(&request.headers, "")?,
     };
-    let outcome = gateway.store.get(read).await.map_err(|error| gateway.refusal(&error))?;
+    let outcome = gateway.store.get(read).await.map_err(|error| match error {
+        api::StoreError::Range { .. } if part.is_some() => no_such_part(),
+        error => gateway.refusal(&error),
+    })?;
     let (info, (first, length)) = (outcome.info, outcome.span);
     let mut output = GetObjectOutput {
         accept_ranges: Some("bytes".to_owned()),
@@ -74,6 +82,7 @@ pub async fn get_object(
         content_length: Some(convert::signed(length)),
         content_range: (!is_whole && length > 0).then(|| content_range(first, length, info.size)),
         parts_count: part.map(|_| parts_count(&info)),
+        tag_count: tags::count(&info),
         ..GetObjectOutput::default()
     };
     let with_checksums =
@@ -98,6 +107,18 @@ pub async fn head_object(
         conditions: convert::conditions(&request.headers, "")?,
     };
     let info = gateway.store.head(read).await.map_err(|error| gateway.refusal(&error))?;
+    let has_range = input.range.is_some();
+    if part.is_some() && has_range {
+        return Err(s3_error!(InvalidRequest, "a range and a part number exclude each other"));
+    }
+    let overrides = (
+        input.response_cache_control,
+        input.response_content_disposition,
+        input.response_content_encoding,
+        input.response_content_language,
+        input.response_content_type,
+        input.response_expires,
+    );
     let span = match (part, input.range) {
         (Some(part), _) => part_span(&info, part).ok_or_else(no_such_part)?,
         (None, Some(range)) => {
@@ -109,17 +130,30 @@ pub async fn head_object(
         (None, None) => (0, info.size),
     };
     let is_whole = span == (0, info.size);
+    let (tag_count, is_part) = (tags::count(&info), part.is_some() || has_range);
     let mut output = HeadObjectOutput {
         accept_ranges: Some("bytes".to_owned()),
         content_length: Some(convert::signed(span.1)),
-        content_range: (!is_whole).then(|| content_range(span.0, span.1, info.size)),
+        content_range: (is_part && span.1 > 0).then(|| content_range(span.0, span.1, info.size)),
         parts_count: part.map(|_| parts_count(&info)),
         ..HeadObjectOutput::default()
     };
     let with_checksums =
         is_whole && input.checksum_mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
     describe!(output, info, with_checksums);
-    Ok(S3Response::new(output))
+    let (cache_control, disposition, encoding, language, media_type, expires) = overrides;
+    output.cache_control = cache_control.or(output.cache_control);
+    output.content_disposition = disposition.or(output.content_disposition);
+    output.content_encoding = encoding.or(output.content_encoding);
+    output.content_language = language.or(output.content_language);
+    output.content_type = media_type.or(output.content_type);
+    output.expires = expires.or(output.expires);
+    let mut answer = S3Response::new(output);
+    // s3s has no such field in this answer.
+    if let Some(count) = tag_count {
+        answer.headers.insert("x-amz-tagging-count", count.into());
+    }
+    Ok(answer)
 }
 
 /// Sets what GET and HEAD say of an object.
@@ -158,13 +192,14 @@ pub async fn delete_object(
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     unsupported::refuse(&request.headers)?;
     let input = request.input;
-    if input.if_match_last_modified_time.is_some() || input.if_match_size.is_some() {
-        return Err(s3_error!(NotImplemented, "conditions on time or size are not implemented"));
-    }
     let delete = DeleteRequest {
         target: convert::target(input.bucket, input.key),
         version: convert::version(input.version_id)?,
-        conditions: convert::conditions(&request.headers, "")?,
+        conditions: Conditions {
+            if_size: convert::length(input.if_match_size)?,
+            if_modified_at_s: input.if_match_last_modified_time.as_ref().and_then(convert::unix_s),
+            ..convert::conditions(&request.headers, "")?
+        },
     };
     let outcome = gateway.store.delete(delete).await.map_err(|error| gateway.refusal(&error))?;
     Ok(S3Response::new(DeleteObjectOutput {
@@ -184,22 +219,42 @@ pub async fn delete_objects(
     if input.delete.objects.is_empty() || input.delete.objects.len() > 1_000 {
         return Err(s3_error!(MalformedXML, "1 to 1000 objects are deleted at once"));
     }
+    let caller = request.credentials;
+    let asked = Asked {
+        caller: caller.as_ref().map(|caller| caller.access_key.as_str()),
+        operation: "DeleteObjects",
+        bucket: &input.bucket,
+        key: None,
+        version: None,
+        headers: &request.headers,
+        uri: &request.uri,
+        tags: None,
+    };
+    // A principal needs the action of the whole; policy and grants are about each object.
+    if asked.caller.is_some() && !gateway.rights.has_action(asked.caller, asked.operation) {
+        return Err(s3_error!(AccessDenied));
+    }
     // A bucket that is not there is one error, not a thousand.
     let bucket = gateway.store.bucket(&input.bucket).await;
     bucket.map_err(|error| gateway.refusal(&error))?;
 
     let (mut requests, mut names, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for object in input.delete.objects {
-        if object.last_modified_time.is_some() || object.size.is_some() {
-            return Err(s3_error!(
-                NotImplemented,
-                "conditions on time or size are not implemented"
-            ));
-        }
-        match convert::version(object.version_id.clone()) {
+        let version = match convert::version(object.version_id.clone()) {
             Ok(version) => {
-                let if_match = object.e_tag.map(|etag| Tags::OneOf(vec![etag.value().to_owned()]));
-                let conditions = Conditions { if_match, ..Conditions::default() };
+                let asked = Asked { key: Some(&object.key), version, ..asked };
+                gateway.rights.may(&asked).await.map(|()| version)
+            }
+            Err(error) => Err(error),
+        };
+        match version {
+            Ok(version) => {
+                let conditions = Conditions {
+                    if_match: object.e_tag.map(|etag| Tags::parse(etag.value())),
+                    if_size: convert::length(object.size)?,
+                    if_modified_at_s: object.last_modified_time.as_ref().and_then(convert::unix_s),
+                    ..Conditions::default()
+                };
                 let target = convert::target(input.bucket.clone(), object.key.clone());
                 requests.push(DeleteRequest { target, version, conditions });
                 names.push((object.key, object.version_id));
@@ -253,17 +308,20 @@ pub async fn copy_object(
         return Err(s3_error!(InvalidRequest, "a copy onto itself must change something"));
     }
     let tags = new_tags.then(|| given.tags.clone());
+    let acl =
+        gateway.new_acl(&target.bucket, &request.headers, request.credentials.as_ref()).await?;
     let checksum = input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str);
     let copy = CopyRequest {
         source,
         target,
         metadata: new_metadata.then_some(given),
         tags,
+        acl,
         checksum: checksum.map(convert::algorithm).transpose()?,
         conditions: convert::conditions(&request.headers, "")?,
     };
     let (outcome, copied) =
-        gateway.store.copy(copy).await.map_err(|error| gateway.refusal(&error))?;
+        gateway.store.copy(copy).await.map_err(|error| source_refusal(gateway, &error))?;
     let mut result = CopyObjectResult {
         e_tag: convert::etag(outcome.etag),
         last_modified: convert::time(outcome.modtime_ns),
@@ -274,9 +332,19 @@ pub async fn copy_object(
     Ok(S3Response::new(CopyObjectOutput {
         copy_object_result: Some(result),
         copy_source_version_id: copied.names_version.then(|| copied.version.to_string()),
-        version_id: outcome.version.map(|version| version.to_string()),
+        version_id: convert::made(outcome.version),
         ..CopyObjectOutput::default()
     }))
+}
+
+/// The refusal of a copy: that its source is known already is no answer to a write.
+pub fn source_refusal(gateway: &Gateway, error: &api::StoreError) -> s3s::S3Error {
+    match error {
+        api::StoreError::Condition { unmet: Unmet::NotModified, .. } => {
+            s3_error!(PreconditionFailed)
+        }
+        error => gateway.refusal(error),
+    }
 }
 
 /// What a copy reads.

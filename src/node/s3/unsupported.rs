@@ -24,13 +24,14 @@ const HEADERS: [&str; 9] = [
 pub fn refuse(headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in headers {
         let name = name.as_str();
+        // Some clients say that they do not want it.
+        if value == "false" {
+            continue;
+        }
         let meant = HEADERS.iter().any(|unsupported| {
             name == *unsupported || (unsupported.ends_with('-') && name.starts_with(unsupported))
         });
-        // Every object is private and belongs to whoever owns the bucket.
-        let acl = name == "x-amz-acl"
-            && !["private", "bucket-owner-full-control"].iter().any(|same| value == same);
-        if meant || acl {
+        if meant {
             return Err(s3_error!(NotImplemented, "{name} is not implemented"));
         }
     }
@@ -53,13 +54,16 @@ mod tests {
             ("x-amz-server-side-encryption", "AES256"),
             ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
             ("x-amz-object-lock-mode", "GOVERNANCE"),
-            ("x-amz-acl", "public-read"),
+            ("x-amz-grant-read", "id=x"),
         ] {
             assert!(refuse(&one(name, value)).is_err(), "{name}");
         }
-        for (name, value) in
-            [("x-amz-acl", "private"), ("x-amz-meta-object-lock-mode", "x"), ("range", "bytes=0-1")]
-        {
+        for (name, value) in [
+            ("x-amz-acl", "private"),
+            ("x-amz-bucket-object-lock-enabled", "false"),
+            ("x-amz-meta-object-lock-mode", "x"),
+            ("range", "bytes=0-1"),
+        ] {
             assert!(refuse(&one(name, value)).is_ok(), "{name}");
         }
     }

@@ -7,10 +7,10 @@ use s3s::dto::*;
 use s3s::s3_error;
 
 use super::Gateway;
-use super::buckets;
 use super::convert;
 use super::convert::given_checksums;
 use super::convert::set_checksums;
+use super::grants;
 use super::listing::Encoding;
 use super::listing::page_size;
 use super::objects;
@@ -18,10 +18,13 @@ use super::unsupported;
 use crate::disk::format::checksum::Algorithm;
 use crate::node::store::api::CompletePart;
 use crate::node::store::api::CompleteRequest;
+use crate::node::store::api::Metadata;
 use crate::node::store::api::PartCopyRequest;
 use crate::node::store::api::PartRequest;
+use crate::node::store::api::UploadInfo;
 use crate::node::store::api::UploadListRequest;
 use crate::node::store::api::UploadRequest;
+use crate::protocol::access::acl::Acl;
 use crate::value::ObjectKey;
 
 /// `CreateMultipartUpload`.
@@ -37,7 +40,12 @@ pub async fn create_multipart_upload(
     )?;
     let upload = UploadRequest {
         target: convert::target(input.bucket.clone(), input.key.clone()),
-        metadata: convert::metadata(&request.headers, input.metadata)?,
+        metadata: Metadata {
+            acl: gateway
+                .new_acl(&input.bucket, &request.headers, request.credentials.as_ref())
+                .await?,
+            ..convert::metadata(&request.headers, input.metadata)?
+        },
         checksum,
     };
     let id = gateway.store.create_upload(upload).await.map_err(|error| gateway.refusal(&error))?;
@@ -98,7 +106,11 @@ pub async fn upload_part_copy(
         upload: input.upload_id,
         number: required_part_number(input.part_number)?,
     };
-    let part = gateway.store.copy_part(copy).await.map_err(|error| gateway.refusal(&error))?;
+    let (part, copied) = gateway
+        .store
+        .copy_part(copy)
+        .await
+        .map_err(|error| objects::source_refusal(gateway, &error))?;
     let mut result = CopyPartResult {
         e_tag: convert::etag(part.etag),
         last_modified: convert::time(part.modtime_ns),
@@ -107,6 +119,7 @@ pub async fn upload_part_copy(
     set_checksums!(result, convert::printed_digests(&part.checksums));
     Ok(S3Response::new(UploadPartCopyOutput {
         copy_part_result: Some(result),
+        copy_source_version_id: copied.names_version.then(|| copied.version.to_string()),
         ..UploadPartCopyOutput::default()
     }))
 }
@@ -157,7 +170,7 @@ pub async fn complete_multipart_upload(
         bucket: Some(input.bucket),
         key: Some(input.key),
         e_tag: convert::etag(outcome.etag),
-        version_id: outcome.version.map(|version| version.to_string()),
+        version_id: convert::made(outcome.version),
         checksum_type: convert::checksum_type(&outcome.checksums),
         ..CompleteMultipartUploadOutput::default()
     };
@@ -190,6 +203,8 @@ pub async fn list_parts(
     let listed = gateway.store.list_parts(&target, &input.upload_id, after, limit).await;
     let (upload, parts, more) = listed.map_err(|error| gateway.refusal(&error))?;
     let last = parts.last().map(|part| part.number.cast_signed());
+    let bucket_owner = gateway.owner(&input.bucket).await?;
+    let owner = upload_owner(&upload, &bucket_owner);
     let parts = parts.into_iter().map(|part| {
         let mut printed = Part {
             e_tag: convert::etag(part.etag),
@@ -212,7 +227,8 @@ pub async fn list_parts(
         next_part_number_marker: last.filter(|_| more),
         part_number_marker: Some(after.cast_signed()),
         parts: Some(parts.collect()),
-        owner: Some(buckets::owner()),
+        initiator: Some(initiator(&owner)),
+        owner: Some(grants::owner(&owner)),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
         ..ListPartsOutput::default()
     }))
@@ -235,13 +251,14 @@ pub async fn list_multipart_uploads(
         limit,
     });
     let listed = listed.await.map_err(|error| gateway.refusal(&error))?;
+    let bucket_owner = gateway.owner(&input.bucket).await?;
     let uploads = listed.uploads.into_iter().map(|upload| MultipartUpload {
         checksum_algorithm: upload.checksum.and_then(|(algorithm, _)| printed_algorithm(algorithm)),
         checksum_type: upload.checksum.map(|(_, full)| printed_type(full)),
         initiated: convert::time(upload.opened_ns),
-        initiator: None,
+        initiator: Some(initiator(&upload_owner(&upload, &bucket_owner))),
         key: Some(encoding.print(&upload.target.key)),
-        owner: Some(buckets::owner()),
+        owner: Some(grants::owner(&upload_owner(&upload, &bucket_owner))),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
         upload_id: Some(upload.upload),
     });
@@ -249,7 +266,7 @@ pub async fn list_multipart_uploads(
     Ok(S3Response::new(ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
         common_prefixes: Some(encoding.prefixes(&listed.prefixes)),
-        delimiter: input.delimiter.map(|delimiter| encoding.print(&delimiter)),
+        delimiter: encoding.delimiter(input.delimiter),
         encoding_type: input.encoding_type,
         is_truncated: Some(listed.next.is_some()),
         key_marker: input.key_marker.map(|marker| encoding.print(&marker)),
@@ -291,6 +308,16 @@ fn upload_checksum(
         return Err(s3_error!(InvalidRequest, "algorithm and checksum type do not go together"));
     }
     Ok(Some((algorithm, full)))
+}
+
+/// The account that has opened an upload.
+fn upload_owner(upload: &UploadInfo, bucket_owner: &str) -> String {
+    let acl = upload.acl.as_deref().unwrap_or_default();
+    Acl::parse(acl.as_bytes(), bucket_owner).owner.id
+}
+
+fn initiator(account: &str) -> Initiator {
+    Initiator { display_name: Some(account.to_owned()), id: Some(account.to_owned()) }
 }
 
 /// Bytes of the listed parts, as they were uploaded.

@@ -12,20 +12,16 @@ use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::disk::drive::DriveError;
-use crate::disk::drive::Effect;
+pub use super::error::StoreError;
 use crate::disk::format::checksum::Algorithm;
 use crate::disk::format::checksum::Record;
 use crate::disk::format::format_json::FormatJson;
-use crate::disk::layout::IllegalName;
 use crate::node::seams::DriveClient;
-use crate::node::seams::LockError;
 use crate::node::seams::Locks;
 use crate::protocol::admin::ScanStatus;
 use crate::protocol::config::Limits;
 use crate::protocol::crash_point::Passing;
 use crate::protocol::object::condition::Conditions;
-use crate::protocol::object::condition::Unmet;
 use crate::protocol::object::effect::BucketState;
 use crate::protocol::rules::SharedRules;
 use crate::value::ObjectKey;
@@ -105,6 +101,9 @@ pub struct Metadata {
     pub user: BTreeMap<String, String>,
     /// `x-amz-tagging`, as sent.
     pub tags: Option<String>,
+    /// Its owner and grants; `None` for an object that belongs to its bucket's owner alone. The store does not
+    /// look into them.
+    pub acl: Option<String>,
     /// Whether `REDUCED_REDUNDANCY` was asked for.
     pub reduced_redundancy: bool,
 }
@@ -217,6 +216,8 @@ pub struct CopyRequest {
     pub metadata: Option<Metadata>,
     /// Tags of the copy; `None` for what the source has.
     pub tags: Option<Option<String>>,
+    /// Owner and grants of the copy; those of the source stay behind.
+    pub acl: Option<String>,
     /// An additional checksum to compute.
     pub checksum: Option<Algorithm>,
     /// When the copy is to be written at all.
@@ -288,6 +289,8 @@ pub struct UploadInfo {
     pub opened_ns: i64,
     /// The additional checksum of its parts, and whether that of the whole is over the contents.
     pub checksum: Option<(Algorithm, bool)>,
+    /// Owner and grants of its object, as [`Metadata::acl`].
+    pub acl: Option<String>,
 }
 
 /// An upload to be completed.
@@ -381,6 +384,32 @@ pub struct BucketInfo {
     pub created_ns: i64,
     /// Whether it keeps versions.
     pub state: BucketState,
+    /// Its policy, as it was given; empty when there is none. The store does not look into it.
+    pub policy: Vec<u8>,
+    /// Its tags; empty when there are none. The store does not look into them.
+    pub tags: Vec<u8>,
+    /// Its owner and grants; empty for what was always there. The store does not look into them.
+    pub acl: Vec<u8>,
+}
+
+/// One of the documents that a bucket has besides its versioning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BucketDocument {
+    /// [`BucketInfo::policy`].
+    Policy,
+    /// [`BucketInfo::tags`].
+    Tags,
+    /// [`BucketInfo::acl`].
+    Acl,
+}
+
+/// What is to be said of a version from now on; its contents and its moment stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Amendment {
+    /// Its tags, as [`Metadata::tags`]; `None` takes them away.
+    Tags(Option<String>),
+    /// Its grants, as [`Metadata::acl`]; `None` takes them away.
+    Acl(Option<String>),
 }
 
 /// What is to be healed.
@@ -454,139 +483,4 @@ pub struct StoreStatus {
     pub repaired_reads: u64,
     /// The scanner.
     pub scan: ScanStatus,
-}
-
-/// Why the store did not do what it was asked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// There is no such bucket.
-    #[error("there is no bucket {0}")]
-    NoSuchBucket(String),
-    /// The bucket is there already.
-    #[error("bucket {0} is there already")]
-    BucketExists(String),
-    /// The bucket still has objects or versions.
-    #[error("bucket {0} is not empty")]
-    BucketNotEmpty(String),
-    /// There is no such key.
-    #[error("there is no key {0}")]
-    NoSuchKey(ObjectKey),
-    /// The latest version is a delete marker: 404 with its id.
-    #[error("{target} is deleted")]
-    Deleted {
-        /// The key.
-        target: ObjectKey,
-        /// The marker.
-        marker: VersionId,
-        /// Unix nanoseconds.
-        modtime_ns: i64,
-    },
-    /// There is no such version.
-    #[error("there is no version {version} of {target}")]
-    NoSuchVersion {
-        /// The key.
-        target: ObjectKey,
-        /// The version.
-        version: VersionId,
-    },
-    /// The version asked for by id is a delete marker: 405.
-    #[error("version {version} of {target} is a delete marker")]
-    IsDeleteMarker {
-        /// The key.
-        target: ObjectKey,
-        /// The version.
-        version: VersionId,
-        /// Unix nanoseconds.
-        modtime_ns: i64,
-    },
-    /// A condition does not hold.
-    #[error("a condition on {target} does not hold")]
-    Condition {
-        /// The key.
-        target: ObjectKey,
-        /// How.
-        unmet: Unmet,
-        /// What is there: ETag and modification time, Unix nanoseconds.
-        current: Option<(String, i64)>,
-    },
-    /// The range lies outside the object.
-    #[error("the range lies outside of {size} bytes")]
-    Range {
-        /// Bytes of the object.
-        size: u64,
-    },
-    /// A name that cannot be stored.
-    #[error("the name cannot be stored")]
-    IllegalName(#[from] IllegalName),
-    /// There is no such upload.
-    #[error("there is no upload {0}")]
-    NoSuchUpload(String),
-    /// A listed part is not there, or is another one.
-    #[error("part {0} is not there, or is another one")]
-    InvalidPart(u32),
-    /// The parts are not listed in ascending order.
-    #[error("the parts are not in ascending order")]
-    InvalidPartOrder,
-    /// A part that is not the last is smaller than 5 MiB.
-    #[error("part {number} has {size} bytes, too few for a part that is not the last")]
-    PartTooSmall {
-        /// Its number.
-        number: u32,
-        /// Its bytes.
-        size: u64,
-    },
-    /// The request makes no sense.
-    #[error("the request cannot be meant: {0}")]
-    InvalidRequest(String),
-    /// `Content-MD5` does not match the body.
-    #[error("the body does not have the announced MD5")]
-    BadDigest,
-    /// An additional checksum does not match the body.
-    #[error("the body does not have the announced {0:?} checksum")]
-    BadChecksum(Algorithm),
-    /// The body was shorter or longer than announced, or broke off.
-    #[error("the body is not whole")]
-    IncompleteBody(#[source] BodyError),
-    /// Nothing was done, because the key stayed locked or too few nodes voted.
-    #[error("no lock")]
-    Lock(#[from] LockError),
-    /// Nothing was done, because too few drives could take part.
-    #[error("{able} of {needed} drives can {what}")]
-    NoQuorum {
-        /// What they were to do.
-        what: &'static str,
-        /// Drives that can.
-        able: usize,
-        /// Drives needed.
-        needed: usize,
-        /// What one of the others said.
-        #[source]
-        why: Option<DriveError>,
-    },
-    /// What is there contradicts itself, or too little of it can be read to say what it is.
-    #[error("{target} cannot be read: {why}")]
-    Unreadable {
-        /// The key.
-        target: ObjectKey,
-        /// Why not.
-        why: String,
-    },
-    /// The write may or may not have taken effect, now or later.
-    #[error("whether {target} was changed cannot be known: {why}")]
-    Unknown {
-        /// The key.
-        target: ObjectKey,
-        /// Why not.
-        why: String,
-    },
-}
-
-impl StoreError {
-    /// Whether the request may have taken effect in spite of this error.
-    pub fn effect(&self) -> Effect {
-        match self {
-            Self::Unknown { .. } => Effect::Unknown,
-            _ => Effect::None,
-        }
-    }
 }

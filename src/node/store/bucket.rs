@@ -11,6 +11,7 @@ use futures::StreamExt as _;
 use futures::stream;
 
 use super::Store;
+use super::api::BucketDocument;
 use super::api::BucketInfo;
 use super::api::StoreError;
 use super::calls::Answer;
@@ -29,6 +30,7 @@ use super::read::Reader;
 use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveReply;
 use crate::disk::drive::DriveRequest;
+use crate::disk::format::bucket;
 use crate::disk::format::bucket::BucketMetadata;
 use crate::disk::layout;
 use crate::node::seams::LockMode;
@@ -52,7 +54,15 @@ impl Bucket {
     }
 
     fn info(self) -> BucketInfo {
-        BucketInfo { name: self.name, created_ns: self.created_ns, state: self.state }
+        let document = |key| self.record.as_ref().map_or_else(Vec::new, |it| it.document(key));
+        BucketInfo {
+            policy: document(bucket::POLICY),
+            tags: document(bucket::TAGS),
+            acl: document(bucket::ACL),
+            name: self.name,
+            created_ns: self.created_ns,
+            state: self.state,
+        }
     }
 }
 
@@ -192,13 +202,13 @@ fn successes(answers: &[Answer]) -> usize {
 }
 
 /// Makes a bucket.
-pub(super) async fn create(store: &Arc<Store>, name: &str) -> Result<(), StoreError> {
+pub(super) async fn create(store: &Arc<Store>, name: &str, acl: Vec<u8>) -> Result<(), StoreError> {
     layout::check_bucket(name)?;
     let (store, name) = (Arc::clone(store), name.to_owned());
-    finish(tokio::spawn(async move { create_locked(&store, &name).await })).await
+    finish(tokio::spawn(async move { create_locked(&store, &name, &acl).await })).await
 }
 
-async fn create_locked(store: &Arc<Store>, name: &str) -> Result<(), StoreError> {
+async fn create_locked(store: &Arc<Store>, name: &str, acl: &[u8]) -> Result<(), StoreError> {
     let lock = store.lock(&bucket_resource(name), LockMode::Exclusive).await?;
     match store.bucket_of(name).await {
         Err(StoreError::NoSuchBucket(_)) => {}
@@ -216,7 +226,10 @@ async fn create_locked(store: &Arc<Store>, name: &str) -> Result<(), StoreError>
         let (able, why) = (successes(few), super::calls::first_error(few));
         return Err(StoreError::NoQuorum { what: "make the bucket", able, needed, why });
     }
-    let record = BucketMetadata::new(name, now_ns());
+    let mut record = BucketMetadata::new(name, now_ns());
+    if !acl.is_empty() {
+        record.set_document(bucket::ACL, acl, record.created_ns);
+    }
     if let Err(error) = put::put_record(store, &record_key(name), &record.encode()).await {
         if error.effect() == crate::disk::drive::Effect::None {
             let remove =
@@ -315,12 +328,36 @@ pub(super) async fn set_versioning(
         let why = "versioning that was ever switched on can only be suspended";
         return Err(StoreError::InvalidRequest(why.to_owned()));
     }
+    change(store, name, move |record| record.set_versioning(state, now_ns())).await
+}
+
+/// Replaces one of a bucket's documents; an empty one takes it away.
+pub(super) async fn set_document(
+    store: &Arc<Store>,
+    name: &str,
+    document: BucketDocument,
+    contents: Vec<u8>,
+) -> Result<(), StoreError> {
+    let key = match document {
+        BucketDocument::Policy => bucket::POLICY,
+        BucketDocument::Tags => bucket::TAGS,
+        BucketDocument::Acl => bucket::ACL,
+    };
+    change(store, name, move |record| record.set_document(key, &contents, now_ns())).await
+}
+
+/// Changes a bucket's record, under its lock. Goes on to its end even when the caller goes away.
+async fn change(
+    store: &Arc<Store>,
+    name: &str,
+    change: impl FnOnce(&mut BucketMetadata) + Send + 'static,
+) -> Result<(), StoreError> {
     let (store, name) = (Arc::clone(store), name.to_owned());
     finish(tokio::spawn(async move {
         let lock = store.lock(&bucket_resource(&name), LockMode::Exclusive).await?;
         let bucket = store.bucket_of(&name).await?;
         let mut record = bucket.record.unwrap_or_else(|| BucketMetadata::new(&name, 0));
-        record.set_versioning(state, now_ns());
+        change(&mut record);
         put::put_record(&store, &record_key(&name), &record.encode()).await?;
         drop(lock);
         Ok(())

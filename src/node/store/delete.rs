@@ -13,16 +13,17 @@ use super::api::StoreError;
 use super::calls::Held;
 use super::calls::now_ns;
 use super::copies::Copies;
+use super::copies::Want;
 use super::heal::Unfinished;
 use super::land::Launch;
 use super::land::land;
 use super::publish::Kept;
 use super::publish::clear_up;
 use super::publish::is_decided;
-use super::publish::judge;
 use super::publish::note_divergence;
 use super::publish::undo_on;
 use super::put::fresh_version;
+use super::settle;
 use crate::disk::drive::Commit;
 use crate::disk::drive::CommitKind;
 use crate::disk::drive::DriveRequest;
@@ -35,6 +36,8 @@ use crate::disk::layout;
 use crate::node::seams::LockMode;
 use crate::protocol::crash_point::CrashPoint;
 use crate::protocol::object::condition::Conditions;
+use crate::protocol::object::condition::Current;
+use crate::protocol::object::condition::Standing;
 use crate::protocol::object::decide::Decision;
 use crate::protocol::object::effect;
 use crate::protocol::object::effect::BucketState;
@@ -70,6 +73,7 @@ pub(super) async fn delete(
         names_version: version.is_some() || bucket.state != BucketState::Unversioned,
         point: Some(CrashPoint::DeleteBeforeAnswer),
         target,
+        named: version,
         conditions,
         effect,
     };
@@ -85,6 +89,7 @@ pub(super) async fn delete_record(
         target: target.clone(),
         set: store.set_of(&target.key),
         since_ns: 0,
+        named: None,
         conditions: Conditions::default(),
         effect: DeleteEffect { remove: Some(VersionId::NULL), marker: None },
         names_version: false,
@@ -97,6 +102,8 @@ struct Delete {
     target: ObjectKey,
     set: usize,
     since_ns: i64,
+    /// The version that the request names.
+    named: Option<VersionId>,
     conditions: Conditions,
     effect: DeleteEffect,
     names_version: bool,
@@ -114,12 +121,16 @@ async fn run(store: &Arc<Store>, delete: Delete) -> Result<DeleteOutcome, StoreE
 }
 
 async fn delete_locked(store: Arc<Store>, delete: Delete) -> Result<DeleteOutcome, StoreError> {
-    let Delete { target, set, since_ns, conditions, effect, names_version, point } = delete;
+    let Delete { target, set, since_ns, named, conditions, effect, names_version, point } = delete;
     let quorum = store.needed(store.majority());
     let lock = store.lock(&target, LockMode::Exclusive).await?;
     let mut copies = store.read_copies_to_write(set, &target, since_ns, quorum, false).await?;
     if !conditions.is_empty() {
-        copies = judge(&store, &conditions, copies, &lock).await?;
+        let (judged, is_there) = judge(&store, &conditions, named, copies, &lock).await?;
+        if !is_there {
+            return Ok(DeleteOutcome { version: named, delete_marker: false });
+        }
+        copies = judged;
         store.pass(CrashPoint::ConditionChecked, &target).await;
     }
     let moment_ns = store.parts.rules.moment_ns(now_ns(), copies.newest_ns(), since_ns);
@@ -154,6 +165,40 @@ async fn delete_locked(store: Arc<Store>, delete: Delete) -> Result<DeleteOutcom
             Ok(outcome)
         }
         DeleteEffect { remove: None, marker: None } => Ok(DeleteOutcome::default()),
+    }
+}
+
+/// Judges conditions against the version that is named, or the latest one. Answers the copies that they were
+/// judged by, and whether there is anything to be deleted.
+async fn judge(
+    store: &Arc<Store>,
+    conditions: &Conditions,
+    named: Option<VersionId>,
+    mut copies: Copies,
+    lock: &Held,
+) -> Result<(Copies, bool), StoreError> {
+    let want = named.map_or(Want::Latest, Want::ById);
+    if copies.read(want, true).is_err() {
+        copies = settle::settle(store, copies.set, &copies.target, copies.since_ns, lock).await;
+    }
+    let found = copies.read(want, true).map_err(|_| store.cannot_read(&copies))?;
+    let standing = match found.first().map(|found| found.version.as_object()) {
+        None => Standing::Absent,
+        Some(None) => Standing::Marker,
+        Some(Some(object)) => {
+            let (etag, modtime_ns) = (object.etag().to_owned(), object.modtime_ns);
+            Standing::Object(Current { etag, modtime_ns }, object.size)
+        }
+    };
+    match conditions.judge_delete(&standing) {
+        Ok(is_there) => Ok((copies, is_there)),
+        Err(unmet) => {
+            let current = match standing {
+                Standing::Object(current, _) => Some((current.etag, current.modtime_ns)),
+                Standing::Absent | Standing::Marker => None,
+            };
+            Err(StoreError::Condition { target: copies.target.clone(), unmet, current })
+        }
     }
 }
 

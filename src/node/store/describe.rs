@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::api::Amendment;
 use super::api::Metadata;
 use super::api::ObjectInfo;
 use crate::disk::format::checksum::Record;
@@ -30,7 +31,8 @@ pub(super) fn user_map(metadata: &Metadata) -> BTreeMap<String, String> {
 
 /// The metadata of a version.
 pub(super) fn metadata(object: &ObjectBody) -> Metadata {
-    let mut metadata = Metadata::default();
+    let acl = object.system(keys::ACL).and_then(|acl| String::from_utf8(acl.to_vec()).ok());
+    let mut metadata = Metadata { acl, ..Metadata::default() };
     for (key, value) in &object.user {
         if key == keys::ETAG {
             continue;
@@ -46,6 +48,20 @@ pub(super) fn metadata(object: &ObjectBody) -> Metadata {
         }
     }
     metadata
+}
+
+/// Says of an object what an amendment says.
+pub(super) fn amend(object: &mut ObjectBody, amendment: Amendment) {
+    match amendment {
+        Amendment::Tags(tags) => {
+            object.user.retain(|key, _| !key.eq_ignore_ascii_case(keys::TAGGING));
+            if let Some(tags) = tags.filter(|tags| !tags.is_empty()) {
+                object.user.insert(keys::TAGGING.to_owned(), tags);
+            }
+        }
+        Amendment::Acl(None) => object.remove_system(keys::ACL),
+        Amendment::Acl(Some(acl)) => object.set_system(keys::ACL, acl),
+    }
 }
 
 /// The additional checksums of a version; none when their record cannot be read.
@@ -94,6 +110,7 @@ mod tests {
     fn what_a_client_keeps_comes_back() {
         let mut kept = Metadata {
             tags: Some("a=1&b=%20".to_owned()),
+            acl: Some("{}".to_owned()),
             reduced_redundancy: true,
             ..Metadata::default()
         };
@@ -105,6 +122,11 @@ mod tests {
         let mut user = user_map(&kept);
         user.insert(keys::ETAG.to_owned(), "abc".to_owned());
         let object = super::super::stage::blank_object(2, 2, vec![1, 2, 3, 4]);
-        assert_eq!(metadata(&ObjectBody { user, ..object }), kept);
+        let mut object = ObjectBody { user, ..object };
+        amend(&mut object, Amendment::Acl(kept.acl.clone()));
+        assert_eq!(metadata(&object), kept);
+        amend(&mut object, Amendment::Acl(None));
+        amend(&mut object, Amendment::Tags(None));
+        assert_eq!(metadata(&object), Metadata { tags: None, acl: None, ..kept });
     }
 }

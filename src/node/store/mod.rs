@@ -3,6 +3,7 @@
 //! It knows drives only as [`DriveClient`](crate::node::seams::DriveClient)s and locks only as
 //! [`Locks`](crate::node::seams::Locks); who is local and who is a peer is not its business.
 
+mod amend;
 pub mod api;
 mod bucket;
 mod calls;
@@ -10,6 +11,7 @@ mod copies;
 mod counters;
 mod delete;
 mod describe;
+mod error;
 pub mod heal;
 mod incoming;
 mod land;
@@ -36,6 +38,7 @@ use crate::disk::format::erasure::Erasure;
 use crate::disk::format::format_json::FormatJson;
 use crate::protocol::object::effect::BucketState;
 use crate::value::ObjectKey;
+use crate::value::VersionId;
 use api::*;
 use heal::target::Rebuilt;
 use heal::target::TargetCheck;
@@ -65,7 +68,16 @@ impl Store {
 
     /// Makes a bucket.
     pub async fn create_bucket(self: &Arc<Self>, bucket: &str) -> Result<(), StoreError> {
-        bucket::create(self, bucket).await
+        bucket::create(self, bucket, Vec::new()).await
+    }
+
+    /// Makes a bucket with an owner and grants.
+    pub async fn create_bucket_of(
+        self: &Arc<Self>,
+        bucket: &str,
+        acl: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        bucket::create(self, bucket, acl).await
     }
 
     /// Removes an empty bucket.
@@ -90,6 +102,26 @@ impl Store {
         state: BucketState,
     ) -> Result<(), StoreError> {
         bucket::set_versioning(self, bucket, state).await
+    }
+
+    /// Replaces one of a bucket's documents; an empty one takes it away.
+    pub async fn set_document(
+        self: &Arc<Self>,
+        bucket: &str,
+        document: BucketDocument,
+        contents: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        bucket::set_document(self, bucket, document, contents).await
+    }
+
+    /// Says something else of a version, the latest or one by its id; answers what it is then.
+    pub async fn amend(
+        self: &Arc<Self>,
+        target: &ObjectKey,
+        version: Option<VersionId>,
+        amendment: Amendment,
+    ) -> Result<ObjectInfo, StoreError> {
+        amend::amend(self, target, version, amendment).await
     }
 
     /// Writes an object.
@@ -152,11 +184,11 @@ impl Store {
         multipart::put_part(self, request, body).await
     }
 
-    /// Uploads a part that is a copy.
+    /// Uploads a part that is a copy; also answers which version was copied.
     pub async fn copy_part(
         self: &Arc<Self>,
         request: PartCopyRequest,
-    ) -> Result<PartInfo, StoreError> {
+    ) -> Result<(PartInfo, ObjectInfo), StoreError> {
         multipart::copy_part(self, request).await
     }
 

@@ -210,7 +210,7 @@ pub(super) fn undo_on(
 }
 
 /// Judges conditions against the latest version. Answers the copies that it was judged by.
-pub(super) async fn judge(
+async fn judge(
     store: &Arc<Store>,
     conditions: &Conditions,
     mut copies: Copies,

@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 use uuid::Uuid;
 
 use super::Store;
+use super::api::Amendment;
 use super::api::BodyError;
 use super::api::BodyStream;
 use super::api::CopyRequest;
@@ -91,6 +92,7 @@ pub(super) async fn put(
     let effect = effect::put(bucket.state, is_directory, fresh_version());
     object.version = effect.version;
     object.user = describe::user_map(&metadata);
+    describe::amend(&mut object, Amendment::Acl(metadata.acl));
     let records: Vec<_> = received
         .digests
         .iter()
@@ -182,7 +184,7 @@ pub(super) async fn copy(
     store: &Arc<Store>,
     request: CopyRequest,
 ) -> Result<(PutOutcome, ObjectInfo), StoreError> {
-    let CopyRequest { mut source, target, metadata, tags, checksum, conditions } = request;
+    let CopyRequest { mut source, target, metadata, tags, acl, checksum, conditions } = request;
     layout::check_key(&target.key)?;
     source.range = None;
     source.part = None;
@@ -196,6 +198,7 @@ pub(super) async fn copy(
         Some(tags) => kept.tags = tags,
         None => kept.tags.clone_from(&info.metadata.tags),
     }
+    kept.acl = acl;
     // The source's algorithms are kept; a checksum over parts is not one over this copy.
     let algorithms = match checksum {
         Some(algorithm) => vec![algorithm],

@@ -20,6 +20,21 @@ pub struct Conditions {
     pub if_modified_since_s: Option<i64>,
     /// `If-Unmodified-Since`, Unix seconds.
     pub if_unmodified_since_s: Option<i64>,
+    /// Of deletes: the bytes that the version must have.
+    pub if_size: Option<u64>,
+    /// Of deletes: when it must have been written, Unix seconds.
+    pub if_modified_at_s: Option<i64>,
+}
+
+/// What stands where something is to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    Absent,
+    /// A delete marker.
+    Marker,
+    /// An object, and its bytes.
+    Object(Current, u64),
 }
 
 /// The version that conditions are held against.
@@ -71,7 +86,32 @@ impl Conditions {
         Ok(())
     }
 
-    /// Judges a PUT, a completed upload or a delete. `current` is the latest version unless it is a delete
+    /// Judges a delete of what stands there: the version that is named, or else the latest one. Answers whether
+    /// there is anything to be deleted: what is not there fulfils every condition.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmet::Failed`].
+    pub fn judge_delete(&self, standing: &Standing) -> Result<bool, Unmet> {
+        let met = match standing {
+            Standing::Absent => return Ok(false),
+            // A marker has neither ETag, nor size, nor a moment that a reader could know.
+            Standing::Marker => {
+                self.if_match.as_ref().is_none_or(|tags| *tags == Tags::Any)
+                    && self.if_size.is_none()
+                    && self.if_modified_at_s.is_none()
+            }
+            Standing::Object(current, size) => {
+                self.if_match.as_ref().is_none_or(|tags| tags.name(&current.etag))
+                    && self.if_none_match.as_ref().is_none_or(|tags| !tags.name(&current.etag))
+                    && self.if_size.is_none_or(|wanted| wanted == *size)
+                    && self.if_modified_at_s.is_none_or(|wanted| wanted == current.modtime_s())
+            }
+        };
+        if met { Ok(true) } else { Err(Unmet::Failed) }
+    }
+
+    /// Judges a PUT or a completed upload. `current` is the latest version unless it is a delete
     /// marker; the caller holds the key's lock.
     ///
     /// # Errors
@@ -144,6 +184,25 @@ mod tests {
         let differs = Conditions { if_none_match: one("\"bb\""), ..Conditions::default() };
         assert_eq!(differs.judge_write(Some(&current())), Ok(()));
         assert_eq!(Conditions::default().judge_write(None), Ok(()));
+    }
+
+    #[test]
+    fn deletes_go_ahead_on_what_they_name_and_find_nothing_where_nothing_is() {
+        let object = Standing::Object(current(), 7);
+        let wants = |change: fn(&mut Conditions)| {
+            let mut conditions = Conditions::default();
+            change(&mut conditions);
+            [&object, &Standing::Marker, &Standing::Absent].map(|it| conditions.judge_delete(it))
+        };
+        let (yes, no, nothing) = (Ok(true), Err(Unmet::Failed), Ok(false));
+        assert_eq!(wants(|_| {}), [yes, yes, nothing]);
+        assert_eq!(wants(|it| it.if_match = one("aa")), [yes, no, nothing]);
+        assert_eq!(wants(|it| it.if_match = one("*")), [yes, yes, nothing]);
+        assert_eq!(wants(|it| it.if_match = one("bb")), [no, no, nothing]);
+        assert_eq!(wants(|it| it.if_size = Some(7)), [yes, no, nothing]);
+        assert_eq!(wants(|it| it.if_size = Some(8)), [no, no, nothing]);
+        assert_eq!(wants(|it| it.if_modified_at_s = Some(1000)), [yes, no, nothing]);
+        assert_eq!(wants(|it| it.if_modified_at_s = Some(1001)), [no, no, nothing]);
     }
 
     #[test]

@@ -42,7 +42,9 @@ impl LocalDrive {
         }
         let staging = match &commit.shards {
             Shards::Staged(staging) => staging.id,
-            Shards::None | Shards::Inline(_) | Shards::Upload { .. } => Uuid::new_v4(),
+            Shards::None | Shards::Inline(_) | Shards::Upload { .. } | Shards::Kept => {
+                Uuid::new_v4()
+            }
         };
         let bucket = commit.target.bucket.clone();
         let mut progress = Progress::default();
@@ -97,6 +99,7 @@ impl LocalDrive {
                 let upload = directory_of(&upload)?;
                 (None, Some((format!("{upload}/{}", data_dir.hyphenated()), data_dir)))
             }
+            Shards::Kept => (kept_inline(&meta, &version)?, None),
         };
         let replaced = if is_null && !self.seams.rules.replaces_null_versions() {
             self.insert_beside(&mut meta, version, inline);
@@ -306,6 +309,20 @@ impl LocalDrive {
         }
         Ok(())
     }
+}
+
+/// The inline contents of the version that is about to be said something else of.
+fn kept_inline(meta: &XlMeta, version: &Version) -> Result<Option<Vec<u8>>, DriveError> {
+    let place = |version: &Version| {
+        version
+            .as_object()
+            .map(|object| (object.data_dir, object.is_inline(), object.size, object.shard))
+    };
+    let held = meta.find(version.id()).filter(|held| place(held) == place(version));
+    if held.is_none() || version.as_object().is_none() {
+        return Err(DriveError::Illegal { why: "the drive does not hold the contents".to_owned() });
+    }
+    Ok(meta.inline(version.id()).map(<[u8]>::to_vec))
 }
 
 /// How far a commit has come, for stepping back.

@@ -75,10 +75,12 @@ impl Walk<'_> {
                 continue;
             }
             let key = format!("{base}{}", layout::decode_key(&entry.name));
-            let below = format!("{base}{}/", entry.name);
-            let wants_key = self.wants_key(&key);
+            let below = format!("{key}/");
+            // The key `a/` is a directory object, and not the empty name below `a`.
+            let is_object = entry.name.ends_with(layout::DIRECTORY_SUFFIX);
+            let wants_key = self.wants_key(&key) && (is_object || !key.ends_with('/'));
             // No key lies below a directory object.
-            let wants_below = key == below[..below.len() - 1] && self.wants_below(&below);
+            let wants_below = !is_object && self.wants_below(&below);
             if !wants_key && !wants_below {
                 continue;
             }

@@ -27,6 +27,8 @@ pub const TRANSITION_STATUS: &str = "transition-status";
 pub const UPLOAD_BUCKET: &str = "multipart-bucket";
 /// Suffix, of an open upload: its key.
 pub const UPLOAD_OBJECT: &str = "multipart-object";
+/// Suffix: the object's owner and grants, as JSON.
+pub const ACL: &str = "acl";
 /// User key: the ETag, hexadecimal, without quotes.
 pub const ETAG: &str = "etag";
 /// User key: what the contents are.

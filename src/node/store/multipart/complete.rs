@@ -29,7 +29,10 @@ use crate::node::store::api::CompletePart;
 use crate::node::store::api::CompleteRequest;
 use crate::node::store::api::PutOutcome;
 use crate::node::store::api::StoreError;
+use crate::node::store::bucket::Bucket;
 use crate::node::store::calls::Held;
+use crate::node::store::copies::Want;
+use crate::node::store::describe;
 use crate::node::store::publish::Publish;
 use crate::node::store::publish::Source;
 use crate::node::store::publish::publish;
@@ -38,7 +41,9 @@ use crate::node::store::read::Reader;
 use crate::node::store::rebuild;
 use crate::protocol::crash_point::CrashPoint;
 use crate::protocol::object::effect;
+use crate::protocol::object::effect::BucketState;
 use crate::protocol::object::quorum;
+use crate::value::ObjectKey;
 
 /// The smallest part that is not the last.
 const PART_BYTES_MIN: u64 = 5 << 20;
@@ -62,7 +67,12 @@ async fn complete_locked(
 ) -> Result<PutOutcome, StoreError> {
     let CompleteRequest { target, upload: id, parts: listed, checksum, conditions } = request;
     let bucket = store.bucket_of(&target.bucket).await?;
-    let (upload, lock) = open_locked(&store, &target, &id).await?;
+    let (upload, lock) = match open_locked(&store, &target, &id).await {
+        Err(StoreError::NoSuchUpload(_)) => {
+            return completed(&store, &bucket, &target, &id, &listed).await;
+        }
+        opened => opened?,
+    };
     let mut parts = parts_of(&store, &upload).await?;
     if listed.iter().any(|part| !parts.contains_key(&part.number)) {
         take_back(&store, &upload.key, &upload.object).await?;
@@ -110,6 +120,38 @@ async fn complete_locked(
         }
     });
     Ok(published.outcome)
+}
+
+/// What an upload has become, when it was completed before with the same parts and its object is still there.
+async fn completed(
+    store: &Arc<Store>,
+    bucket: &Bucket,
+    target: &ObjectKey,
+    id: &str,
+    listed: &[CompletePart],
+) -> Result<PutOutcome, StoreError> {
+    let no_such = || StoreError::NoSuchUpload(id.to_owned());
+    let name = layout::parse_upload_id(store.parts.format.id, id).ok_or_else(no_such)?;
+    let set = store.set_of(&target.key);
+    let seen = store.look(set, target, bucket.since_ns(), Want::All, false).await?;
+    let is_it = |object: &&ObjectBody| {
+        let parts = object.parts.iter().zip(listed);
+        object.data_dir == name.id
+            && object.parts.len() == listed.len()
+            && parts.into_iter().all(|(part, listed)| {
+                part.number == listed.number as usize
+                    && part.etag.eq_ignore_ascii_case(listed.etag.trim_matches('"'))
+            })
+    };
+    let object = seen.found.iter().filter_map(|found| found.version.as_object()).find(is_it);
+    let object = object.ok_or_else(no_such)?;
+    Ok(PutOutcome {
+        etag: object.etag().to_owned(),
+        version: (bucket.state != BucketState::Unversioned).then_some(object.version),
+        size: object.size,
+        modtime_ns: object.modtime_ns,
+        checksums: describe::checksums(object),
+    })
 }
 
 /// Holds the client's list against what was uploaded.

@@ -11,8 +11,6 @@ mod uploads;
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 pub(super) use complete::complete;
 pub(super) use parts::copy_part;
 pub(super) use parts::list_parts;
@@ -23,6 +21,7 @@ pub(super) use uploads::list_uploads;
 pub(super) use uploads::target_of;
 
 use super::Store;
+use super::api::Amendment;
 use super::api::StoreError;
 use super::api::UploadInfo;
 use super::api::UploadRequest;
@@ -90,6 +89,7 @@ impl Upload {
             upload: self.id.clone(),
             opened_ns: i64::try_from(self.name.opened_ns).unwrap_or(i64::MAX),
             checksum: self.checksum(),
+            acl: describe::metadata(&self.object).acl,
         }
     }
 
@@ -136,6 +136,7 @@ pub(super) async fn create(
     let is_directory = layout::is_directory_key(&target.key);
     object.version = effect::put(bucket.state, is_directory, fresh_version()).version;
     object.user = describe::user_map(&metadata);
+    describe::amend(&mut object, Amendment::Acl(metadata.acl));
     if let Some((algorithm, full)) = checksum {
         object.user.insert(CHECKSUM_ALGORITHM.to_owned(), algorithm.name().to_owned());
         let kind = if full { FULL_OBJECT } else { COMPOSITE };
@@ -150,7 +151,8 @@ pub(super) async fn create(
     note(keys::UPLOAD_OBJECT, &target.key);
 
     let opened_ns = u64::try_from(now_ns()).unwrap_or_default();
-    let name = UploadName { id: Uuid::new_v4(), opened_ns };
+    // A completed upload is known again by the directory of its object's shards.
+    let name = UploadName { id: object.data_dir, opened_ns };
     let key = upload_key(&target, name);
     let write = Publish {
         resource: upload_resource(&key, &target.key),

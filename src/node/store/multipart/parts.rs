@@ -23,9 +23,11 @@ use crate::node::store::Store;
 use crate::node::store::api::BodyError;
 use crate::node::store::api::BodyStream;
 use crate::node::store::api::ExpectedChecksum;
+use crate::node::store::api::ObjectInfo;
 use crate::node::store::api::PartCopyRequest;
 use crate::node::store::api::PartInfo;
 use crate::node::store::api::PartRequest;
+use crate::node::store::api::Range;
 use crate::node::store::api::StoreError;
 use crate::node::store::api::UploadInfo;
 use crate::node::store::api::WantedChecksum;
@@ -223,9 +225,16 @@ pub(super) async fn commit_part(
 pub(in crate::node::store) async fn copy_part(
     store: &Arc<Store>,
     request: PartCopyRequest,
-) -> Result<PartInfo, StoreError> {
+) -> Result<(PartInfo, ObjectInfo), StoreError> {
     let PartCopyRequest { source, target, upload, number } = request;
+    let range = source.range;
     let read = read::get(store, source).await?;
+    // Of a copy nothing is left out silently.
+    if let Some(Range::Between(_, last)) = range
+        && last >= read.info.size
+    {
+        return Err(StoreError::Range { size: read.info.size });
+    }
     let body = read.content.map(|chunk| chunk.map_err(|error| BodyError(error.to_string())));
     let request = PartRequest {
         target,
@@ -235,7 +244,7 @@ pub(in crate::node::store) async fn copy_part(
         content_md5: None,
         checksums: Vec::new(),
     };
-    put_part(store, request, body.boxed()).await
+    Ok((put_part(store, request, body.boxed()).await?, read.info))
 }
 
 /// The parts of an upload with numbers above `after`, at most `limit`, and whether more follow.

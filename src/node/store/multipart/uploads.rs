@@ -119,7 +119,13 @@ mod tests {
 
     fn upload(key: &str, opened_ns: i64) -> UploadInfo {
         let target = ObjectKey { bucket: "bkt".to_owned(), key: key.to_owned() };
-        UploadInfo { target, upload: format!("{key}@{opened_ns}"), opened_ns, checksum: None }
+        UploadInfo {
+            target,
+            upload: format!("{key}@{opened_ns}"),
+            opened_ns,
+            checksum: None,
+            acl: None,
+        }
     }
 
     /// Goal: pages of every size, one after the other, hold each upload and prefix exactly once.

@@ -26,6 +26,8 @@ use super::look::Seen;
 use crate::disk::layout;
 use crate::protocol::object::condition::Current;
 use crate::protocol::object::condition::Unmet;
+use crate::value::ObjectKey;
+use crate::value::VersionId;
 
 /// Reads an object.
 pub(super) async fn get(
@@ -71,17 +73,21 @@ async fn find(
     let set = store.set_of(&target.key);
     let want = request.version.map_or(Want::Latest, Want::ById);
     let seen = store.look_as(set, target, bucket.since_ns(), want, inline, patient).await?;
-    let found = found_or(request, seen.found.first())?;
+    let found = found_or(target, request.version, seen.found.first())?;
     let info = describe_found(&bucket, &seen, &found);
     judge(request, &info)?;
     Ok((seen, found, info))
 }
 
 /// What was found, unless it is nothing, or a marker.
-fn found_or(request: &ReadRequest, found: Option<&Found>) -> Result<Found, StoreError> {
-    let target = request.target.clone();
+pub(super) fn found_or(
+    target: &ObjectKey,
+    version: Option<VersionId>,
+    found: Option<&Found>,
+) -> Result<Found, StoreError> {
+    let target = target.clone();
     let Some(found) = found else {
-        return Err(match request.version {
+        return Err(match version {
             Some(version) => StoreError::NoSuchVersion { target, version },
             None => StoreError::NoSuchKey(target),
         });
@@ -89,10 +95,10 @@ fn found_or(request: &ReadRequest, found: Option<&Found>) -> Result<Found, Store
     if found.version.as_object().is_some() {
         return Ok(found.clone());
     }
-    let (version, modtime_ns) = (found.version.id(), found.version.header().modtime_ns);
-    Err(match request.version {
-        Some(_) => StoreError::IsDeleteMarker { target, version, modtime_ns },
-        None => StoreError::Deleted { target, marker: version, modtime_ns },
+    let (marker, modtime_ns) = (found.version.id(), found.version.header().modtime_ns);
+    Err(match version {
+        Some(version) => StoreError::IsDeleteMarker { target, version, modtime_ns },
+        None => StoreError::Deleted { target, marker, modtime_ns },
     })
 }
 

@@ -348,7 +348,7 @@ async fn deletes_of_many_keep_their_order() {
         conditions: Conditions::default(),
     };
     let mut requests: Vec<_> = names.iter().map(request).collect();
-    requests.insert(7, request(&"/illegal".to_owned()));
+    requests.insert(7, request(&"ill\0egal".to_owned()));
     let answers = bench.store.delete_many(requests).await;
     assert_eq!(answers.len(), 31);
     for (index, answer) in answers.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! The store over local drives in temporary directories.
 
+mod amend;
 mod bench;
 mod buckets;
 mod faults;

@@ -267,7 +267,7 @@ async fn a_part_can_be_a_copy() {
         number: 1,
     };
     let info = bench.store.copy_part(request).await.unwrap();
-    let parts = vec![CompletePart { number: 1, etag: info.etag, checksum: None }];
+    let parts = vec![CompletePart { number: 1, etag: info.0.etag, checksum: None }];
     bench.store.complete_upload(complete("k", &upload, parts)).await.unwrap();
     assert!(bench.get("k").await.unwrap() == bytes[1_000_000..]);
 }

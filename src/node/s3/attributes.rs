@@ -1,0 +1,129 @@
+//! `GetObjectAttributes`: what an object is, as asked for.
+
+use http::HeaderMap;
+use s3s::S3Request;
+use s3s::S3Response;
+use s3s::S3Result;
+use s3s::dto::*;
+use s3s::s3_error;
+
+use super::Gateway;
+use super::convert;
+use super::convert::set_checksums;
+use super::listing::page_size;
+use super::unsupported;
+use crate::node::store::api::ObjectInfo;
+use crate::node::store::api::ReadRequest;
+use crate::protocol::object::condition::Conditions;
+
+/// What can be asked for.
+const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
+
+/// `GetObjectAttributes`.
+pub async fn get_object_attributes(
+    gateway: &Gateway,
+    request: S3Request<GetObjectAttributesInput>,
+) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+    unsupported::refuse(&request.headers)?;
+    let input = request.input;
+    let asked = asked(&request.headers)?;
+    let wants = |name: &str| asked.iter().any(|asked| asked == name);
+    let read = ReadRequest {
+        target: convert::target(input.bucket, input.key),
+        version: convert::version(input.version_id)?,
+        range: None,
+        part: None,
+        conditions: Conditions::default(),
+    };
+    let info = gateway.store.head(read).await.map_err(|error| gateway.refusal(&error))?;
+    let after = input.part_number_marker.unwrap_or(0);
+    let after =
+        u32::try_from(after).map_err(|_| s3_error!(InvalidArgument, "a marker is not negative"))?;
+    let limit = page_size(input.max_parts)?;
+    let mut checksum = None;
+    if wants("Checksum") && !info.checksums.is_empty() {
+        let checksum_type = convert::checksum_type(&info.checksums);
+        let mut sums = Checksum { checksum_type, ..Checksum::default() };
+        // The whole's, without the number of its parts: that stands beside it.
+        let plain = info.checksums.iter().map(|it| (it.algorithm, convert::printed(it)));
+        set_checksums!(sums, plain);
+        checksum = Some(sums);
+    }
+    let class = if info.metadata.reduced_redundancy { "REDUCED_REDUNDANCY" } else { "STANDARD" };
+    Ok(S3Response::new(GetObjectAttributesOutput {
+        checksum,
+        e_tag: wants("ETag").then(|| convert::etag(info.etag.clone())).flatten(),
+        last_modified: convert::time(info.modtime_ns),
+        object_parts: wants("ObjectParts").then(|| parts(&info, after, limit)).flatten(),
+        object_size: wants("ObjectSize").then(|| convert::signed(info.size)),
+        storage_class: wants("StorageClass").then(|| StorageClass::from(class.to_owned())),
+        version_id: info.names_version.then(|| info.version.to_string()),
+        ..GetObjectAttributesOutput::default()
+    }))
+}
+
+/// The attributes that the headers name.
+fn asked(headers: &HeaderMap) -> S3Result<Vec<String>> {
+    let mut asked = Vec::new();
+    for value in headers.get_all("x-amz-object-attributes") {
+        let value =
+            value.to_str().map_err(|_| s3_error!(InvalidArgument, "an attribute is no text"))?;
+        for name in value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            if !KNOWN.contains(&name) {
+                return Err(s3_error!(InvalidArgument, "there is no attribute {name}"));
+            }
+            asked.push(name.to_owned());
+        }
+    }
+    match asked.is_empty() {
+        true => Err(s3_error!(InvalidArgument, "no attribute is asked for")),
+        false => Ok(asked),
+    }
+}
+
+/// A page of the parts; nothing for an object that was not uploaded in parts.
+fn parts(info: &ObjectInfo, after: u32, limit: usize) -> Option<GetObjectAttributesParts> {
+    if !info.etag.contains('-') {
+        return None;
+    }
+    let checksums = info.checksums.first();
+    let all = info.parts.iter().enumerate().filter(|(_, (number, _))| *number > after);
+    let all: Vec<_> = all.collect();
+    let page: Vec<_> = all.iter().take(limit).collect();
+    let is_truncated = all.len() > page.len();
+    let last = page.last().map_or(after, |(_, (number, _))| *number);
+    let part = |(index, (number, size)): &(usize, &(u32, u64))| {
+        let mut part = ObjectPart {
+            part_number: Some(number.cast_signed()),
+            size: Some(convert::signed(*size)),
+            ..ObjectPart::default()
+        };
+        let digest = checksums.and_then(|it| Some((it.algorithm, it.parts.get(*index)?.clone())));
+        set_checksums!(part, convert::printed_digests(digest.as_slice()));
+        part
+    };
+    Some(GetObjectAttributesParts {
+        is_truncated: Some(is_truncated),
+        max_parts: Some(i32::try_from(limit).unwrap_or(i32::MAX)),
+        next_part_number_marker: Some(last.cast_signed()),
+        part_number_marker: Some(after.cast_signed()),
+        parts: Some(page.into_iter().map(part).collect()),
+        total_parts_count: Some(i32::try_from(info.parts.len()).unwrap_or(i32::MAX)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_named_in_one_header_or_in_many() {
+        let mut headers = HeaderMap::new();
+        assert!(asked(&headers).is_err());
+        headers.append("x-amz-object-attributes", "ETag, ObjectSize".parse().expect("text"));
+        headers.append("x-amz-object-attributes", "Checksum".parse().expect("text"));
+        assert_eq!(asked(&headers).expect("sound"), ["ETag", "ObjectSize", "Checksum"]);
+        headers.append("x-amz-object-attributes", "Colour".parse().expect("text"));
+        assert!(asked(&headers).is_err());
+    }
+}
