@@ -105,7 +105,7 @@ fn endpoints(config: &NodeConfig) -> Vec<(usize, usize)> {
 }
 
 /// Checks what only makes sense together, and answers the parity.
-fn check(config: &NodeConfig) -> Result<usize, String> {
+pub(crate) fn check(config: &NodeConfig) -> Result<usize, String> {
     let (nodes, set) = (config.nodes.len(), config.set_drives);
     if config.node >= nodes {
         return Err(format!("node {} is not among {nodes} nodes", config.node));
@@ -147,13 +147,16 @@ fn check(config: &NodeConfig) -> Result<usize, String> {
         ("lock_lease_ms", limits.lock_lease_ms),
         ("lock_wait_ms", limits.lock_wait_ms),
         ("heal_period_ms", limits.heal_period_ms),
+        ("client_wait_ms", limits.client_wait_ms),
     ];
     if let Some((name, _)) = periods.iter().find(|(_, ms)| *ms == 0) {
         return Err(format!("{name} is 0"));
     }
-    for (name, count) in
-        [("drive_queue_max", limits.drive_queue_max), ("replacement_page", limits.replacement_page)]
-    {
+    for (name, count) in [
+        ("drive_queue_max", limits.drive_queue_max),
+        ("replacement_page", limits.replacement_page),
+        ("connections_max", limits.connections_max),
+    ] {
         if count == 0 {
             return Err(format!("{name} is 0"));
         }

@@ -142,6 +142,11 @@ pub struct Limits {
     pub replacement_page: usize,
     /// How hard replaced drives are rebuilt.
     pub rebuild_pace: RebuildPace,
+    /// How long a client is waited for: for a request's head, for each 16 KiB of its body, and until it takes
+    /// something of its answer.
+    pub client_wait_ms: u64,
+    /// Connections at one time; the next is closed at once.
+    pub connections_max: usize,
 }
 
 /// How hard a replaced drive is rebuilt.
@@ -168,6 +173,8 @@ impl Default for Limits {
             heal_grace_s: 24 * 3_600,
             replacement_page: 1_000,
             rebuild_pace: RebuildPace::Background,
+            client_wait_ms: 30_000,
+            connections_max: 4_096,
         }
     }
 }

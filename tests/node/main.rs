@@ -2,8 +2,11 @@
 
 mod client;
 mod cluster;
+mod damage;
+mod hostile;
 mod imports;
 mod own_golden;
+mod peers;
 mod process;
 mod release;
 mod requests;

@@ -46,6 +46,11 @@ const ALGORITHMS: [(Algorithm, &str, usize); 5] = [
     (Algorithm::Sha256, "SHA256", 32),
 ];
 
+/// Bytes of all names and values that a client may keep with an object.
+const USER_METADATA_BYTES_MAX: usize = 2 << 10;
+/// Bytes of the headers that are kept with an object, and of its tags.
+const METADATA_BYTES_MAX: usize = 8 << 10;
+
 /// A key of a bucket.
 pub fn target(bucket: String, key: String) -> ObjectKey {
     ObjectKey { bucket, key }
@@ -296,12 +301,17 @@ pub fn metadata(
         Some(_) => return Err(s3_error!(InvalidStorageClass)),
     };
     let user = user.into_iter().flatten();
-    Ok(Metadata {
-        headers: kept,
-        user: user.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect(),
-        tags: text("x-amz-tagging")?,
-        reduced_redundancy,
-    })
+    let user: BTreeMap<_, _> =
+        user.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+    let tags = text("x-amz-tagging")?;
+    let bytes = |(name, value): (&String, &String)| name.len() + value.len();
+    let is_too_large = user.iter().map(bytes).sum::<usize>() > USER_METADATA_BYTES_MAX
+        || kept.iter().map(bytes).sum::<usize>() > METADATA_BYTES_MAX
+        || tags.as_ref().map_or(0, String::len) > METADATA_BYTES_MAX;
+    if is_too_large {
+        return Err(s3_error!(MetadataTooLarge));
+    }
+    Ok(Metadata { headers: kept, user, tags, reduced_redundancy })
 }
 
 /// A request's body for the store.

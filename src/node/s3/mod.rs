@@ -6,10 +6,10 @@
 
 pub mod access;
 mod buckets;
-mod convert;
+pub(crate) mod convert;
 mod errors;
-mod listing;
-mod objects;
+pub(crate) mod listing;
+pub(crate) mod objects;
 mod unsupported;
 mod uploads;
 
