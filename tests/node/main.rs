@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod corpora;
 mod damage;
 mod hostile;
 mod imports;
