@@ -33,6 +33,9 @@ pub struct Summary {
     pub findings: Vec<Finding>,
 }
 
+/// Characters of a finding; what is longer is data.
+const WORDS_MAX: usize = 400;
+
 /// Where the last panic happened and what it said; a panic that is caught tells only half of it.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
@@ -86,6 +89,7 @@ pub fn run(
             Ok(Found::Decoded) => summary.decoded += 1,
             Ok(Found::Refused) => {}
             Err(what) => {
+                let what: String = what.chars().take(WORDS_MAX).collect();
                 if !summary.findings.iter().any(|known| known.what == what) {
                     summary.findings.push(Finding { case: number, what });
                 }

@@ -37,6 +37,8 @@ const CASE_WAIT: Duration = Duration::from_secs(20);
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// Cases between two looks of the child at its own memory.
 const CASES_PER_LOOK: u64 = 512;
+/// The stack that decoders have on a node's threads.
+const STACK_BYTES: usize = 2 << 20;
 /// What the command line calls the file of the child.
 pub const PROGRESS_OPTION: &str = "--progress";
 
@@ -138,14 +140,19 @@ pub fn be_watched(target: &Target, order: &Order, progress: &Path) -> io::Result
     let progress = File::options().write(true).open(progress)?;
     setrlimit(Resource::RLIMIT_DATA, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX)?;
     course::keep_panics();
-    let summary = course::run(target, &corpus, order.seed, order.cases, |case| {
-        let told = progress.write_all_at(&case.to_le_bytes(), 0);
-        told.map_err(|error| format!("the progress cannot be told: {error}"))?;
-        if case % CASES_PER_LOOK == 0 && peak_bytes() > MEMORY_BYTES_MAX {
-            return Err(format!("the cases before it took {} MiB", peak_bytes() >> 20));
-        }
-        Ok(())
-    });
+    let (target, order) = (*target, order.clone());
+    let cases = move || {
+        course::run(&target, &corpus, order.seed, order.cases, |case| {
+            let told = progress.write_all_at(&case.to_le_bytes(), 0);
+            told.map_err(|error| format!("the progress cannot be told: {error}"))?;
+            if case % CASES_PER_LOOK == 0 && peak_bytes() > MEMORY_BYTES_MAX {
+                return Err(format!("the cases before it took {} MiB", peak_bytes() >> 20));
+            }
+            Ok(())
+        })
+    };
+    let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(cases)?;
+    let summary = thread.join().map_err(|_| io::Error::other("the cases' thread panicked"))?;
     let findings = summary.findings.into_iter().map(|finding| (finding.case, finding.what));
     let told = Told {
         cases: summary.cases,
