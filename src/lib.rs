@@ -9,13 +9,15 @@
 //! | [`disk`] | bytes and flushes, synchronous | `protocol` |
 //! | [`node`] | the storage node: protocol and disk, served | `disk`, `protocol`, `sigv4` |
 //! | [`harness`] | everything outside the node | `disk::format`, `disk::layout`, the words of `protocol`; its `operator` the rules |
-//! | [`cli`] | one file a subcommand | `harness`; `cli/node.rs` alone reaches `node` |
+//! | [`fuzz`] | hostile bytes for every decoder of the boxes above | all of them, what is private to the crate included |
+//! | [`cli`] | one file a subcommand | `harness`, `fuzz`; `cli/node.rs` alone reaches `node` |
 //!
 //! `tests/architecture.rs` holds the directions. The way in is `main`, then `cli::<command>`,
 //! then `harness::runner::run`.
 
 pub mod cli;
 pub mod disk;
+pub mod fuzz;
 pub mod harness;
 pub mod node;
 pub mod protocol;

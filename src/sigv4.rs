@@ -21,6 +21,8 @@ pub const CONTENT_SHA256: &str = "x-amz-content-sha256";
 pub const AMZ_DATE: &str = "x-amz-date";
 /// How far the clocks of the two ends may differ, in seconds.
 pub const SKEW_MAX_S: i64 = 15 * 60;
+/// A presigned request counts for at most so long, in seconds: seven days.
+pub const EXPIRES_MAX_S: u32 = 7 * 86_400;
 
 /// One access key with its secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -231,14 +233,15 @@ pub fn verify(
     } else if let Some(signature) = parameter("X-Amz-Signature") {
         let need =
             |name| parameter(name).ok_or(SignatureError::Malformed("a parameter is missing"));
-        let expires = need("X-Amz-Expires")?.parse::<i64>();
+        let expires = need("X-Amz-Expires")?.parse::<u32>().ok();
+        let expires = expires.filter(|expires_s| *expires_s <= EXPIRES_MAX_S);
         Claim {
             credential: need("X-Amz-Credential")?,
             names: need("X-Amz-SignedHeaders")?,
             signature,
             stamp: need("X-Amz-Date")?,
             payload: "UNSIGNED-PAYLOAD".to_owned(),
-            expires_s: Some(expires.map_err(|_| SignatureError::Malformed("X-Amz-Expires"))?),
+            expires_s: Some(i64::from(expires.ok_or(SignatureError::Malformed("X-Amz-Expires"))?)),
         }
     } else {
         return Err(SignatureError::Unsigned);

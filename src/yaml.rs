@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Bytes of the largest file that is read at all.
-const BYTES_MAX: usize = 1 << 20;
+const BYTES_MAX: usize = 256 << 10;
 /// Nodes of the largest document, aliases unfolded.
 const NODES_MAX: usize = 50_000;
 /// Nesting of the deepest document.

@@ -219,3 +219,41 @@ fn a_run_that_matches_nothing_ends_with_4() {
     assert_eq!(code(&output), 4, "{}", words(&output));
     assert!(!folder.path().join("reports").exists());
 }
+
+/// Goal: a target runs in a process of its own, and what it says follows from its seed; where it tests refusals only, it
+/// fails.
+#[test]
+fn a_fuzz_target_says_what_became_of_its_cases() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let corpus = package.join("fixtures/fuzz").display().to_string();
+    let fuzz = |corpus: &str, more: &[&str]| {
+        let arguments = [&["fuzz", "part-meta", "--corpus", corpus][..], more].concat();
+        firedrill(folder.path(), &arguments)
+    };
+    let counts = |output: &Output| {
+        let text = words(output);
+        let line = text.lines().find(|line| line.contains("part-meta"));
+        let line = line.unwrap_or_else(|| panic!("{text}")).to_owned();
+        line.split(" decoded").next().unwrap().to_owned()
+    };
+    let first = fuzz(&corpus, &["--cases", "3000", "--seed", "5"]);
+    assert_eq!(code(&first), 0, "{}", words(&first));
+    assert!(counts(&first).contains("3000 cases"), "{}", words(&first));
+    let again = fuzz(&corpus, &["--cases", "3000", "--seed", "5"]);
+    assert_eq!(counts(&first), counts(&again));
+    let one = fuzz(&corpus, &["--seed", "5", "--case", "0"]);
+    assert_eq!(code(&one), 0, "{}", words(&one));
+    assert!(words(&one).contains("it was decoded"), "{}", words(&one));
+
+    let nonsense = folder.path().join("corpus");
+    fs::create_dir_all(nonsense.join("part-meta")).unwrap();
+    let empty = fuzz(&nonsense.display().to_string(), &["--cases", "10"]);
+    assert_eq!(code(&empty), 64, "{}", words(&empty));
+    fs::write(nonsense.join("part-meta/nonsense"), "no part of anything").unwrap();
+    let refused = fuzz(&nonsense.display().to_string(), &["--cases", "1000"]);
+    assert_eq!(code(&refused), 1, "{}", words(&refused));
+    assert!(words(&refused).contains("refusals only"), "{}", words(&refused));
+    let unknown = firedrill(folder.path(), &["fuzz", "nothing"]);
+    assert_eq!(code(&unknown), 64, "{}", words(&unknown));
+}

@@ -21,6 +21,7 @@ pub mod clean;
 pub mod doctor;
 mod drives;
 pub mod exit;
+pub mod fuzz;
 pub mod judge;
 pub mod list;
 pub mod node;
@@ -72,6 +73,8 @@ pub enum Command {
     Explore(RestArgs),
     /// Measure this machine and this build
     Bench(bench::BenchArgs),
+    /// Feed hostile bytes to every decoder that reads from a drive or the network
+    Fuzz(fuzz::FuzzArgs),
     /// Say what this machine can rehearse, and what to install for the rest
     Doctor(doctor::DoctorArgs),
     /// Remove what killed runs left behind
@@ -133,6 +136,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Judge(arguments) => judge::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Clean(arguments) => clean::run(&arguments),
         Command::Replacement(arguments) => replacement::run(&arguments),
@@ -171,6 +175,7 @@ mod tests {
             "list",
             "doctor",
             "clean",
+            "fuzz --cases 1",
             "judge x",
             "node --config n.yaml",
             "replacement status drive",

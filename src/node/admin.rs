@@ -143,6 +143,11 @@ fn signer(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Result<String, Refusa
     Ok(verified.access_key)
 }
 
+/// Whether `query` says what is to be healed.
+pub(crate) fn is_heal_request(query: &str) -> bool {
+    heal_request(query).is_ok()
+}
+
 /// What is to be healed, from `deep=true&bucket=…&prefix=…&key=…&version=…`.
 fn heal_request(query: &str) -> Result<HealRequest, Refusal> {
     let nonsense = |why: String| Refusal { status: StatusCode::BAD_REQUEST, why };

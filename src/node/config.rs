@@ -107,7 +107,7 @@ fn endpoints(config: &NodeConfig) -> Vec<(usize, usize)> {
 }
 
 /// Checks what only makes sense together, and answers the parity.
-fn check(config: &NodeConfig) -> Result<usize, String> {
+pub(crate) fn check(config: &NodeConfig) -> Result<usize, String> {
     let (nodes, set) = (config.nodes.len(), config.set_drives);
     if config.node >= nodes {
         return Err(format!("node {} is not among {nodes} nodes", config.node));
@@ -149,6 +149,7 @@ fn check(config: &NodeConfig) -> Result<usize, String> {
         ("lock_lease_ms", limits.lock_lease_ms),
         ("lock_wait_ms", limits.lock_wait_ms),
         ("heal_period_ms", limits.heal_period_ms),
+        ("client_wait_ms", limits.client_wait_ms),
     ];
     if let Some((name, _)) = periods.iter().find(|(_, ms)| *ms == 0) {
         return Err(format!("{name} is 0"));
@@ -157,6 +158,7 @@ fn check(config: &NodeConfig) -> Result<usize, String> {
         ("drive_queue_max", limits.drive_queue_max),
         ("replacement_page", limits.replacement_page),
         ("scan_deep_every", limits.scan_deep_every as usize),
+        ("connections_max", limits.connections_max),
     ] {
         if count == 0 {
             return Err(format!("{name} is 0"));

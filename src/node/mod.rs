@@ -15,20 +15,22 @@
 //! `seams` has the few traits across which the parts meet: a drive that is asked and answers, a
 //! lock that is held. A rehearsal plants its defects around these and in `protocol::rules`.
 
-mod admin;
-mod config;
+pub(crate) mod admin;
+pub(crate) mod config;
 mod control;
 mod defects;
-mod drives;
+mod documents;
+pub(crate) mod drives;
 mod interim;
 mod local;
-mod locks;
+pub(crate) mod locks;
 mod metrics;
 mod negotiate;
-mod peer;
+mod patience;
+pub(crate) mod peer;
 mod process;
 mod replacement;
-mod s3;
+pub(crate) mod s3;
 pub mod seams;
 mod serve;
 mod service;

@@ -20,6 +20,7 @@ use crate::node::config::Loaded;
 use crate::node::control::Control;
 use crate::node::control::Orders;
 use crate::node::negotiate;
+use crate::node::patience;
 use crate::node::replacement;
 use crate::node::serve::Server;
 use crate::node::service::Node;
@@ -62,6 +63,7 @@ pub fn run(config: &Path) -> ExitCode {
             "THIS NODE BEHAVES AS AN OLDER RELEASE; it is for rehearsals only"
         );
     }
+    patience::raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

@@ -34,12 +34,17 @@ use s3s::service::S3Service;
 use s3s::service::S3ServiceBuilder;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::node::admin;
+use crate::node::documents;
+use crate::node::documents::Refusal;
 use crate::node::interim::Interim;
 use crate::node::interim::Wanted;
+use crate::node::patience;
+use crate::node::patience::Patient;
 use crate::node::peer::server::PeerServer;
 use crate::node::peer::words;
 use crate::node::s3::Gateway;
@@ -48,8 +53,6 @@ use crate::node::s3::rights::Rights;
 use crate::node::service::Node;
 use crate::node::store::Store;
 
-/// How long a client may take to send a request's head.
-const HEAD_WAIT: Duration = Duration::from_secs(30);
 /// Between two looks at what is still being answered, at the end.
 const DRAIN_PERIOD: Duration = Duration::from_millis(5);
 
@@ -59,6 +62,9 @@ pub struct Server {
     peers: PeerServer<Node>,
     s3: OnceLock<S3Service>,
     ending: watch::Sender<bool>,
+    /// How long a client is waited for.
+    client_wait: Duration,
+    connections: Arc<Semaphore>,
 }
 
 impl Server {
@@ -68,7 +74,11 @@ impl Server {
         let nodes = node.loaded.config.nodes.len();
         let peers = PeerServer::new(node.me(), nodes, node.key.clone(), deadline, Arc::clone(node));
         let (s3, ending) = (OnceLock::new(), watch::Sender::new(false));
-        Arc::new(Self { node: Arc::clone(node), peers, s3, ending })
+        let limits = &node.loaded.config.limits;
+        let client_wait = Duration::from_millis(limits.client_wait_ms);
+        let most = limits.connections_max.min(Semaphore::MAX_PERMITS);
+        let connections = Arc::new(Semaphore::new(most));
+        Arc::new(Self { node: Arc::clone(node), peers, s3, ending, client_wait, connections })
     }
 
     /// Serves S3 over `store` from now on.
@@ -87,9 +97,16 @@ impl Server {
     pub async fn accept(self: &Arc<Self>, listener: TcpListener) -> std::io::Error {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
+                    let Ok(place) = Arc::clone(&self.connections).try_acquire_owned() else {
+                        tracing::warn!(%from, "a connection too many was closed");
+                        continue;
+                    };
                     let server = Arc::clone(self);
-                    tokio::spawn(async move { server.converse(stream).await });
+                    tokio::spawn(async move {
+                        server.converse(stream).await;
+                        drop(place);
+                    });
                 }
                 // The connection was gone before it was accepted, or descriptors ran out for a moment.
                 Err(error) if is_passing(&error) => {
@@ -113,6 +130,9 @@ impl Server {
     async fn converse(self: Arc<Self>, stream: TcpStream) {
         // An answer's head and its first bytes leave together anyway.
         let _ = stream.set_nodelay(true);
+        if let Err(error) = patience::end_when_unread(&stream, self.client_wait) {
+            tracing::warn!(%error, "a connection may wait for ever");
+        }
         let server = Arc::clone(&self);
         let wanted = Wanted::default();
         let stream = Interim::new(TokioIo::new(stream), wanted.clone());
@@ -121,7 +141,7 @@ impl Server {
             Arc::clone(&server).finish(request)
         });
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
+        http.timer(TokioTimer::new()).header_read_timeout(self.client_wait);
         let mut connection = std::pin::pin!(http.serve_connection(stream, service));
         let mut ending = self.ending.subscribe();
         let asked_to_end = async {
@@ -149,6 +169,8 @@ impl Server {
         let counted = InFlight { server: Arc::clone(&self), route, began, status: None };
         let answer = tokio::spawn(async move {
             let mut counted = counted;
+            let wait = counted.server.client_wait;
+            let request = request.map(|body| Patient::new(body, wait));
             let answer = Arc::clone(&counted.server).route(route, request).await;
             counted.status = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             answer
@@ -166,7 +188,7 @@ impl Server {
     async fn route(
         self: Arc<Self>,
         route: &'static str,
-        request: Request<Incoming>,
+        request: Request<Patient<Incoming>>,
     ) -> Result<Response<Body>, s3s::HttpError> {
         match route {
             "health" => Ok(self.health(request.uri().path())),
@@ -212,20 +234,23 @@ impl Server {
         }
     }
 
-    async fn s3(&self, request: Request<Incoming>) -> Result<Response<Body>, s3s::HttpError> {
+    async fn s3(
+        &self,
+        request: Request<Patient<Incoming>>,
+    ) -> Result<Response<Body>, s3s::HttpError> {
         let id = HeaderValue::from_str(&Uuid::new_v4().simple().to_string());
         let is_head = request.method() == Method::HEAD;
         let mut answer = match self.s3.get() {
-            Some(s3) => s3.call(request.map(Body::from)).await?,
-            None => {
-                // Nothing was done: a client may well try again.
-                let body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code><Message>the node is starting</Message></Error>";
-                let mut answer = Response::new(Body::from(body.to_owned()));
-                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                let kind = HeaderValue::from_static("application/xml");
-                answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
-                answer
-            }
+            Some(s3) => match handed_on(request).await {
+                Ok(request) => s3.call(request).await?,
+                Err(refusal) => refused(refusal),
+            },
+            // Nothing was done: a client may well try again.
+            None => refused(Refusal {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                code: "SlowDown",
+                message: "the node is starting",
+            }),
         };
         // s3s has one status for every HEAD that succeeds.
         if is_head
@@ -267,6 +292,31 @@ fn route_of(path: &str) -> &'static str {
         _ if below("/iceberg") || below("/_iceberg") => "catalog",
         _ => "s3",
     }
+}
+
+/// The request as S3 is to see it: with its document, if it has one.
+async fn handed_on(request: Request<Patient<Incoming>>) -> Result<Request<Body>, Refusal> {
+    let (head, body) = request.into_parts();
+    documents::check(&head)?;
+    let is_document = documents::is_one(&head);
+    let request = Request::from_parts(head, body);
+    match is_document {
+        true => Ok(documents::read(request).await?.map(Body::from)),
+        false => Ok(request.map(Body::http_body)),
+    }
+}
+
+/// A refusal as S3 writes it.
+fn refused(refusal: Refusal) -> Response<Body> {
+    let Refusal { status, code, message } = refusal;
+    let body = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    );
+    let mut answer = Response::new(Body::from(body));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("application/xml");
+    answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    answer
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<Body> {

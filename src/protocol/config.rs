@@ -152,6 +152,11 @@ pub struct Limits {
     pub scan_deep_every: u32,
     /// The share of time that a cycle may keep drives at work, in percent; it rests for the others.
     pub scan_share_percent: u32,
+    /// How long a client is waited for: for a request's head, for each 16 KiB of its body, and until it takes
+    /// something of its answer.
+    pub client_wait_ms: u64,
+    /// Connections at one time; the next is closed at once.
+    pub connections_max: usize,
 }
 
 /// How hard a replaced drive is rebuilt.
@@ -181,6 +186,8 @@ impl Default for Limits {
             scan_cycle_ms: 60_000,
             scan_deep_every: 2,
             scan_share_percent: 10,
+            client_wait_ms: 30_000,
+            connections_max: 4_096,
         }
     }
 }

@@ -2,8 +2,12 @@
 
 mod client;
 mod cluster;
+mod corpora;
+mod damage;
+mod hostile;
 mod imports;
 mod own_golden;
+mod peers;
 mod process;
 mod release;
 mod requests;

@@ -243,6 +243,20 @@ impl Cluster {
         (status, began.elapsed())
     }
 
+    /// The most memory that a node ever had resident, in bytes.
+    pub fn peak_bytes(&self, node: usize) -> u64 {
+        let pid = self.running[&node].child.id();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.expect("the kernel says it") << 10
+    }
+
+    /// Where a node listens.
+    pub fn address(&self, node: usize) -> &str {
+        &self.configs[node].listen
+    }
+
     /// A client that speaks to one node.
     pub fn client(&self, node: usize) -> Client {
         Client::new(&self.configs[node].listen, ACCESS_KEY, SECRET_KEY)

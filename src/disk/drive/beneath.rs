@@ -47,6 +47,7 @@ use super::files::Entry;
 use super::files::Files;
 use super::files::Lock;
 use super::files::Room;
+use super::files::WHOLE_BYTES_MAX;
 use super::mount;
 use super::request::MountIdentity;
 
@@ -168,9 +169,14 @@ impl Files for Beneath {
     fn read(&self, path: &str) -> Result<Vec<u8>, Errno> {
         let file = File::from(self.open_at(path, OFlag::O_RDONLY)?);
         let length = file.metadata().map_err(|error| errno(&error))?.len();
-        let mut bytes = Vec::with_capacity(usize::try_from(length).map_err(|_| Errno::EFBIG)?);
-        io::Read::read_to_end(&mut &file, &mut bytes).map_err(|error| errno(&error))?;
-        Ok(bytes)
+        if length > WHOLE_BYTES_MAX {
+            return Err(Errno::EFBIG);
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        // It may grow while it is read.
+        let mut file = io::Read::take(&file, WHOLE_BYTES_MAX + 1);
+        io::Read::read_to_end(&mut file, &mut bytes).map_err(|error| errno(&error))?;
+        if bytes.len() as u64 > WHOLE_BYTES_MAX { Err(Errno::EFBIG) } else { Ok(bytes) }
     }
 
     fn read_at(&self, path: &str, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {

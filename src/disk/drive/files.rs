@@ -7,6 +7,9 @@ use nix::errno::Errno;
 
 use super::request::MountIdentity;
 
+/// Bytes of the largest file that is read as a whole: what a node writes in one piece is much smaller.
+pub const WHOLE_BYTES_MAX: u64 = 64 << 20;
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {

@@ -16,9 +16,12 @@ use uuid::Uuid;
 pub use super::error::DriveError;
 pub use super::error::DriveStep;
 pub use super::error::Effect;
+pub(crate) use local::KeptFormat;
 pub use local::LocalDrive;
 pub use local::LocalOptions;
 pub use local::LocalSeams;
+pub(crate) use local::Presence;
+pub(crate) use local::Queue;
 pub use request::*;
 
 use super::format::xl_meta::Version;

@@ -131,8 +131,8 @@ impl PartMeta {
 fn put_time(out: &mut Vec<u8>, modtime_ns: i64) {
     let seconds = modtime_ns.div_euclid(1_000_000_000);
     let (days, second_of_day) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
-    // The estimate is never too late, and early by one at most within any year that fits.
-    let mut year = 1970 + days.div_euclid(366);
+    // The estimate is never too late: years are taken for longer than they are after 1970, for shorter before.
+    let mut year = 1970 + days.div_euclid(if days < 0 { 365 } else { 366 });
     while days_before(year + 1) <= days {
         year += 1;
     }
@@ -223,8 +223,19 @@ mod tests {
 
     #[test]
     fn every_moment_comes_back() {
-        for seconds in [0, 1, 951_782_400, 951_868_799, 1_709_164_800, 4_102_444_800, 1_735_689_599]
-        {
+        for seconds in [
+            0,
+            1,
+            -1,
+            -86_400,
+            -5_586_078_826,
+            -9_000_000_000,
+            951_782_400,
+            951_868_799,
+            1_709_164_800,
+            4_102_444_800,
+            1_735_689_599,
+        ] {
             let modtime_ns = seconds * 1_000_000_000 + 7;
             let mut bytes = Vec::new();
             put_time(&mut bytes, modtime_ns);

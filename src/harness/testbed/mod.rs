@@ -72,7 +72,7 @@ mod proxy;
 pub mod registry;
 pub mod still;
 pub(crate) mod traps;
-mod wire;
+pub(crate) mod wire;
 
 /// Where the testbed tells what it did: `Fault`, `Fence` and `Node` events, as they happen.
 ///

@@ -10,7 +10,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// What a stretch of bytes is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// A whole head, its empty line included.
     Head(Head, Vec<u8>),
     /// Bytes of the body that the last head announced.
@@ -23,19 +23,19 @@ pub(super) enum Piece {
 
 /// The head of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// The first line.
-    pub(super) first_line: String,
+    pub(crate) first_line: String,
     /// Announced bytes of the body; `None` when it is chunked or ends with the connection.
-    pub(super) length: Option<u64>,
+    pub(crate) length: Option<u64>,
     is_chunked: bool,
     /// Whether it is a request that copies from another object.
-    pub(super) is_copy: bool,
+    pub(crate) is_copy: bool,
 }
 
 /// Finds the messages in one direction of a connection.
 #[derive(Debug)]
-pub(super) struct Framing {
+pub(crate) struct Framing {
     state: State,
     held: Vec<u8>,
 }
@@ -64,13 +64,18 @@ enum Chunk {
 }
 
 impl Framing {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: State::Head, held: Vec::new() }
+    }
+
+    /// Bytes of a head that has not come whole yet.
+    pub(crate) fn held(&self) -> &[u8] {
+        &self.held
     }
 
     /// Takes bytes in; answers what they complete. `has_no_body` decides, for a head that was just seen,
     /// whether its message ends there whatever it announces (answers to HEAD, 1xx, 204, 304).
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
         mut has_no_body: impl FnMut(&Head) -> bool,
@@ -230,23 +235,23 @@ fn parse_head(raw: &[u8]) -> Option<Head> {
 
 impl Head {
     /// The status of an answer.
-    pub(super) fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         let rest = self.first_line.strip_prefix("HTTP/1.")?;
         rest.split(' ').nth(1)?.parse().ok()
     }
 
     /// Method and target of a request, without the protocol's version.
-    pub(super) fn request(&self) -> &str {
+    pub(crate) fn request(&self) -> &str {
         self.first_line.rsplit_once(' ').map_or(&self.first_line, |(request, _)| request)
     }
 
     /// The method of a request.
-    pub(super) fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.first_line.split(' ').next().unwrap_or_default()
     }
 
     /// Whether a request is of this kind.
-    pub(super) fn is(&self, kind: RequestKind) -> bool {
+    pub(crate) fn is(&self, kind: RequestKind) -> bool {
         let target = self.request().split_once(' ').map_or("", |(_, target)| target);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = path.trim_start_matches('/');

@@ -21,6 +21,9 @@ pub const PREFIX: &str = "/firedrill/v1/peer/";
 /// Bytes of the largest body in either direction: bulk bytes with everything around them.
 pub const BODY_BYTES_MAX: usize = 2 * BULK_BYTES_MAX;
 
+/// No word is nested half as deep; what is nested deeper would be followed until the stack ends.
+const DEPTH_MAX: usize = 64;
+
 /// How a node stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerState {
@@ -53,5 +56,7 @@ pub fn encode<T: Serialize>(word: &T) -> Vec<u8> {
 /// # Errors
 /// In words, when it is none.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    rmp_serde::from_slice(bytes).map_err(|error| error.to_string())
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
+    decoder.set_max_depth(DEPTH_MAX);
+    T::deserialize(&mut decoder).map_err(|error| error.to_string())
 }

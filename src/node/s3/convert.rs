@@ -49,6 +49,8 @@ const ALGORITHMS: [(Algorithm, &str, usize); 5] = [
 
 /// The most bytes of a user's metadata, names and values together.
 const USER_BYTES_MAX: usize = 2 << 10;
+/// The most bytes of the headers that are kept with an object.
+const HEADER_BYTES_MAX: usize = 8 << 10;
 
 /// Text without its percent-encoding; what is none stays as it is.
 pub fn decoded(text: &str) -> String {
@@ -330,7 +332,10 @@ pub fn metadata(
     let user = user.into_iter().flatten();
     let user: BTreeMap<_, _> =
         user.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-    if user.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > USER_BYTES_MAX {
+    let bytes = |(name, value): (&String, &String)| name.len() + value.len();
+    let is_too_large = user.iter().map(bytes).sum::<usize>() > USER_BYTES_MAX
+        || kept.iter().map(bytes).sum::<usize>() > HEADER_BYTES_MAX;
+    if is_too_large {
         return Err(s3_error!(MetadataTooLarge));
     }
     Ok(Metadata {

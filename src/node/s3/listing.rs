@@ -267,11 +267,12 @@ fn storage_class(info: &ObjectInfo) -> &'static str {
 }
 
 /// Where a page ended, in a form that nobody is tempted to read.
-fn token(after: &str) -> String {
+pub(crate) fn token(after: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(after)
 }
 
-fn read_token(token: &str) -> S3Result<String> {
+/// The reverse of [`token`].
+pub(crate) fn read_token(token: &str) -> S3Result<String> {
     let after = BASE64_URL_SAFE_NO_PAD.decode(token).ok().map(String::from_utf8);
     match after {
         Some(Ok(after)) => Ok(after),

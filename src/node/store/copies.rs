@@ -161,8 +161,8 @@ fn state_of(meta: Option<&[u8]>) -> State {
 
 /// For a reply of another kind than asked for.
 pub(super) fn unexpected(reply: &DriveReply) -> DriveError {
-    let reply = format!("{reply:?}");
-    let why = format!("another answer than asked for: {}", &reply[..reply.len().min(40)]);
+    let reply: String = format!("{reply:?}").chars().take(40).collect();
+    let why = format!("another answer than asked for: {reply}");
     DriveError::Illegal { why }
 }
 

@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use uuid::Uuid;
 
 use super::LocalDrive;
+use crate::disk::drive::BULK_BYTES_MAX;
 use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveStep;
 use crate::disk::drive::Grant;
@@ -22,6 +23,8 @@ use crate::protocol::crash_point::CrashPoint;
 use crate::protocol::crash_point::Place;
 use crate::value::ObjectKey;
 
+/// So much of an oversized metadata file tells that it is one of ours, and holds none of it.
+const OVERSIZED_BYTES: usize = 8;
 /// How often a path is made again when others keep removing its empty directories.
 const REMAKES_MAX: usize = 1000;
 
@@ -135,6 +138,33 @@ impl LocalDrive {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
             Err(errno) => Err(error_at(DriveStep::Read, path)(errno)),
+        }
+    }
+
+    /// A metadata file, or `None` when there is none. Of one that is larger than any may be only the beginning comes
+    /// back, which is no metadata file: it is put aside and healed like every other that cannot be read.
+    pub(super) fn read_meta(&self, path: &str) -> Result<Option<Vec<u8>>, DriveError> {
+        let read = match self.files.read(path) {
+            Err(Errno::EFBIG) => self.files.read_at(path, 0, OVERSIZED_BYTES),
+            read => read,
+        };
+        match read {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
+            Err(errno) => Err(error_at(DriveStep::Read, path)(errno)),
+        }
+    }
+
+    /// A whole file that may be of any length; empty when there is none.
+    pub(super) fn read_long(&self, path: &str) -> Result<Vec<u8>, DriveError> {
+        let mut bytes = Vec::new();
+        loop {
+            match self.files.read_at(path, bytes.len() as u64, BULK_BYTES_MAX) {
+                Ok(piece) if piece.is_empty() => return Ok(bytes),
+                Ok(piece) => bytes.extend_from_slice(&piece),
+                Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(bytes),
+                Err(errno) => return Err(error_at(DriveStep::Read, path)(errno)),
+            }
         }
     }
 

@@ -22,7 +22,9 @@ use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveStep;
 use crate::disk::drive::Shards;
 use crate::disk::drive::error_at;
+use crate::disk::drive::files::WHOLE_BYTES_MAX;
 use crate::disk::drive::rollback_folder;
+use crate::disk::format::xl_meta::VERSIONS_MAX;
 use crate::disk::format::xl_meta::Version;
 use crate::disk::format::xl_meta::XlMeta;
 use crate::disk::layout;
@@ -108,9 +110,15 @@ impl LocalDrive {
             meta.insert(version, inline)
         };
 
+        let encoded = meta.encode();
+        if meta.versions().len() > VERSIONS_MAX || encoded.len() as u64 > WHOLE_BYTES_MAX {
+            // Nobody could read it again, and all the versions before would be lost with this one.
+            let why = format!("{target} has as many versions as a key may have");
+            return Err(DriveError::Illegal { why });
+        }
         let staged_meta = format!("{}/{}", staged(staging), layout::META_FILE);
         self.make_path(layout::TMP, &staging.hyphenated().to_string())?;
-        self.write_file(&staged_meta, &meta.encode(), flushes)?;
+        self.write_file(&staged_meta, &encoded, flushes)?;
         self.pass_put(kind, CrashPoint::PutMetaStaged, &target);
 
         if let Some((from, data_dir)) = &source {
@@ -189,7 +197,7 @@ impl LocalDrive {
         directory: &str,
     ) -> Result<(XlMeta, bool), DriveError> {
         let path = format!("{directory}/{}", layout::META_FILE);
-        let Some(bytes) = self.read_if_there(&path)? else {
+        let Some(bytes) = self.read_meta(&path)? else {
             return Ok((XlMeta::default(), false));
         };
         match XlMeta::parse(&bytes) {

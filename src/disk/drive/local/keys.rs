@@ -20,7 +20,7 @@ impl LocalDrive {
         self.guard_reads()?;
         let directory = directory_of(target)?;
         let rebuilding = self.state().rebuilding;
-        let meta = self.read_if_there(&format!("{directory}/{}", layout::META_FILE))?;
+        let meta = self.read_meta(&format!("{directory}/{}", layout::META_FILE))?;
         let meta = meta.map(|bytes| if inline { bytes } else { without_inline(bytes) });
         let bucket = meta.is_some() || self.exists(&target.bucket)?;
         let folders = if bucket { self.folders(&directory)? } else { Vec::new() };
@@ -45,7 +45,7 @@ impl LocalDrive {
             for file in inside {
                 let path = format!("{path}/{}", file.name);
                 if file.name == layout::META_BACKUP {
-                    folder.backup = self.read_if_there(&path)?;
+                    folder.backup = self.read_meta(&path)?;
                     continue;
                 }
                 match self.files.length(&path) {

@@ -22,6 +22,10 @@ mod undo;
 mod uploads;
 mod walk;
 
+pub(crate) use possession::KeptFormat;
+pub(crate) use possession::Presence;
+pub(crate) use queue::Queue;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub(super) const UNFINISHED: &str = ".rustfs.sys/buckets/.heal/firedrill/unfinis
 const ROT_MAX: usize = 4;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct KeptFormat {
+pub(crate) struct KeptFormat {
     format: u32,
     contents: String,
     /// SHA-256 of the contents.
@@ -38,7 +38,7 @@ struct KeptFormat {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Presence {
+pub(crate) struct Presence {
     format: u32,
     alive_ns: i64,
     absent_from_ns: i64,

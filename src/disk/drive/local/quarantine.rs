@@ -43,7 +43,7 @@ impl LocalDrive {
         } else if quarantine.version.is_some() || !quarantine.inline.is_empty() {
             removed = self.quarantine_versions(quarantine, &directory, flushes)?;
         }
-        let used = match self.read_if_there(&path)? {
+        let used = match self.read_meta(&path)? {
             Some(bytes) => XlMeta::parse(&bytes)
                 .map_err(|error| DriveError::Corrupt { path, detail: error.to_string() })?,
             None => XlMeta::default(),
@@ -74,7 +74,7 @@ impl LocalDrive {
     ) -> Result<Removed, DriveError> {
         let target = &quarantine.target;
         let path = format!("{directory}/{}", layout::META_FILE);
-        let Some(bytes) = self.read_if_there(&path)? else { return Ok(Removed::default()) };
+        let Some(bytes) = self.read_meta(&path)? else { return Ok(Removed::default()) };
         let mut meta = XlMeta::parse(&bytes)
             .map_err(|error| DriveError::Corrupt { path, detail: error.to_string() })?;
         let before = meta.clone();

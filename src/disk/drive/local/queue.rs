@@ -36,7 +36,7 @@ enum Line {
 
 /// The queue as the file says it.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     /// Entries by when they were put in.
     entries: BTreeMap<u64, QueueEntry>,
     by_id: BTreeMap<Uuid, u64>,
@@ -47,8 +47,20 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn load(drive: &LocalDrive) -> Result<Self, DriveError> {
+        let bytes = drive.read_long(QUEUE)?;
+        let queue = Self::read(&bytes);
+        if queue.bytes < bytes.len() as u64 {
+            match drive.files.truncate(QUEUE, queue.bytes) {
+                Ok(()) | Err(Errno::EROFS) => {}
+                Err(errno) => return Err(error_at(DriveStep::Write, QUEUE)(errno)),
+            }
+        }
+        Ok(queue)
+    }
+
+    /// The queue that the file's whole lines tell, up to the first that cannot be read.
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let mut queue = Self::default();
-        let bytes = drive.read_if_there(QUEUE)?.unwrap_or_default();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let parsed = line.ends_with(b"\n").then(|| serde_json::from_slice(line).ok());
             let Some(Some(line_read)) = parsed else { break };
@@ -64,13 +76,22 @@ impl Queue {
             }
             queue.bytes += line.len() as u64;
         }
-        if queue.bytes < bytes.len() as u64 {
-            match drive.files.truncate(QUEUE, queue.bytes) {
-                Ok(()) | Err(Errno::EROFS) => {}
-                Err(errno) => return Err(error_at(DriveStep::Write, QUEUE)(errno)),
-            }
-        }
-        Ok(queue)
+        queue
+    }
+
+    /// Bytes of the file that are read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What stands in its entries.
+    pub(crate) fn bodies(&self) -> Vec<&[u8]> {
+        self.entries.values().map(|entry| entry.body.as_slice()).collect()
+    }
+
+    /// Entries that are in it.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     fn insert(&mut self, entry: QueueEntry) {

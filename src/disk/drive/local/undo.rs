@@ -35,7 +35,7 @@ impl LocalDrive {
         let flushes = self.syncs_names(&target.bucket, &target.key);
 
         let path = format!("{directory}/{}", layout::META_FILE);
-        let Some(bytes) = self.read_if_there(&path)? else { return Ok(Removed::default()) };
+        let Some(bytes) = self.read_meta(&path)? else { return Ok(Removed::default()) };
         let mut meta = XlMeta::parse(&bytes).map_err(|error| DriveError::Corrupt {
             path: path.clone(),
             detail: error.to_string(),
@@ -197,9 +197,8 @@ impl LocalDrive {
     ) -> Result<Option<Kept>, DriveError> {
         let Some(rollback) = undo.rollback else { return Ok(None) };
         let path = format!("{directory}/{}/{}", rollback.hyphenated(), layout::META_BACKUP);
-        let bytes = self
-            .read_if_there(&path)?
-            .ok_or_else(|| DriveError::NotFound { path: path.clone() })?;
+        let bytes =
+            self.read_meta(&path)?.ok_or_else(|| DriveError::NotFound { path: path.clone() })?;
         let backup = XlMeta::parse(&bytes)
             .map_err(|error| DriveError::Corrupt { path, detail: error.to_string() })?;
         Ok(backup
@@ -226,7 +225,7 @@ impl LocalDrive {
         let _key = self.lock_key(target);
         let _pin = self.pin(&settle.grant)?;
         let path = format!("{directory}/{}", layout::META_FILE);
-        let meta = match self.read_if_there(&path)? {
+        let meta = match self.read_meta(&path)? {
             None => XlMeta::default(),
             Some(bytes) => XlMeta::parse(&bytes)
                 .map_err(|error| DriveError::Corrupt { path, detail: error.to_string() })?,

@@ -130,7 +130,7 @@ impl Walk<'_> {
             return Ok(false);
         }
         let meta = if has_meta {
-            let bytes = self.drive.read_if_there(&format!("{directory}/{}", layout::META_FILE))?;
+            let bytes = self.drive.read_meta(&format!("{directory}/{}", layout::META_FILE))?;
             bytes.map(without_inline)
         } else {
             None

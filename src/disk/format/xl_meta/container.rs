@@ -1,5 +1,7 @@
 //! The file: magic, versions, checksum, inline values.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 use xxhash_rust::xxh64::xxh64;
 
@@ -140,9 +142,12 @@ impl XlMeta {
             Body::Marker(_) => false,
             Body::Opaque => true,
         };
+        let owners = self.versions.iter().filter(|version| may_own(version.body()));
+        let owners: BTreeSet<VersionId> = owners.map(Version::id).collect();
+        let spelt: BTreeSet<String> = owners.iter().map(ToString::to_string).collect();
         let owned = |name: &str| {
-            let mut versions = self.versions.iter();
-            versions.any(|version| names(name, version.id()) && may_own(version.body()))
+            spelt.contains(name)
+                || owners.contains(&VersionId::NULL) && names(name, VersionId::NULL)
         };
         self.inline_entries().map(|(name, _)| name).filter(|name| !owned(name)).collect()
     }

@@ -17,6 +17,7 @@ pub use body::MarkerBody;
 pub use body::ObjectBody;
 pub use body::Part;
 pub use container::InlineBlock;
+pub use container::VERSIONS_MAX;
 pub use container::XlMeta;
 pub use identity::Identity;
 pub use version::Version;

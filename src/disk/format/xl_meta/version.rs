@@ -8,11 +8,13 @@ use super::Identity;
 use super::Kind;
 use super::MarkerBody;
 use super::ObjectBody;
+use super::Part;
 use super::codec::put_unknown;
 use super::identity;
 use super::keys;
 use super::signature;
 use crate::disk::format::FormatError;
+use crate::disk::format::frame::PartLayout;
 use crate::disk::format::msgpack::Reader;
 use crate::disk::format::msgpack::put_array;
 use crate::disk::format::msgpack::put_binary;
@@ -21,6 +23,9 @@ use crate::disk::format::msgpack::put_text;
 use crate::disk::format::msgpack::put_uint;
 use crate::disk::format::msgpack::put_wide_int;
 use crate::value::VersionId;
+
+/// No file system has a longer file.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// One version. Its bytes are made when the version is made or changed, and kept as they were read otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,6 +260,14 @@ impl ObjectBody {
         let sum = self.parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.size));
         if sum != Some(self.size) && !self.parts.is_empty() {
             return broken("the parts do not add up to the object's size".into());
+        }
+        let fits = |part: &Part| {
+            let part_bytes = part.size;
+            let layout = PartLayout { part_bytes, data: self.data, block_bytes: self.block_bytes };
+            layout.file_bytes() <= FILE_BYTES_MAX
+        };
+        if !self.parts.iter().all(fits) {
+            return broken("a shard of a part is larger than a file can be".into());
         }
         let mut numbers = self.parts.iter().map(|part| part.number).collect::<Vec<_>>();
         numbers.sort_unstable();

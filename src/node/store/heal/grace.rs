@@ -34,7 +34,7 @@ const SLACK_NS: i64 = 2 * rounds::HEARTBEAT.as_nanos() as i64;
 
 /// Since when a version is known to be below its quorum.
 #[derive(Debug, Serialize, Deserialize)]
-struct Doubt {
+pub(crate) struct Doubt {
     format: u32,
     since_ns: i64,
 }

@@ -32,6 +32,9 @@ use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
 
+pub(crate) use grace::Doubt;
+pub(crate) use queue::Noted;
+
 use super::Store;
 use super::api::HealProgress;
 use super::api::HealRequest;

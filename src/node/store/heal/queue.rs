@@ -46,7 +46,7 @@ const SUSPECTS_MAX: usize = 10_000;
 
 /// What stands in an entry.
 #[derive(Debug, Serialize, Deserialize)]
-struct Noted {
+pub(crate) struct Noted {
     format: u32,
     set: usize,
     holders: Vec<usize>,

@@ -1,5 +1,6 @@
 //! A drive on a temporary directory, asked as a node asks it.
 
+mod bounds;
 mod possession;
 mod replacement;
 mod writes;

@@ -1,0 +1,26 @@
+//! The targets: every decoder of ours that reads from a drive or from the network.
+//!
+//! Left out: what libraries decode before we see it (HTTP heads, the XML bodies of S3 requests, chunk framing; the
+//! tests of a running node send those), and what reads a kernel's own files.
+
+mod disk;
+pub(super) mod network;
+pub(super) mod peer;
+mod records;
+mod replacement;
+mod run_files;
+
+use super::Target;
+
+/// All of them.
+pub fn all() -> Vec<Target> {
+    [
+        disk::TARGETS,
+        records::TARGETS,
+        replacement::TARGETS,
+        peer::TARGETS,
+        network::TARGETS,
+        run_files::TARGETS,
+    ]
+    .concat()
+}
