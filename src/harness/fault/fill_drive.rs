@@ -4,8 +4,12 @@
 //! that we saw ourselves. Healed by closing the file.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use futures::future::FutureExt;
@@ -28,6 +32,10 @@ use crate::harness::testbed::drives::Drives;
 
 /// The least that is asked for: one block.
 const BLOCK_BYTES: i64 = 4096;
+/// How long a file system may take to give room back.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks for it.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 struct Filled {
     drives: Vec<usize>,
@@ -84,6 +92,22 @@ fn full(hardware: &Drives, drives: &[usize]) -> usize {
     drives.iter().filter(is_full).count()
 }
 
+/// Waits until a write of ours succeeds: xfs gives the room of a file back after the last of its users has gone.
+fn has_room_again(root: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + ROOM_PATIENCE;
+    loop {
+        match probe::write(root) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                if Instant::now() > deadline {
+                    return Err(error);
+                }
+                thread::sleep(LOOK_PERIOD);
+            }
+            written => return written,
+        }
+    }
+}
+
 impl Standing for Filled {
     fn measure<'a>(&'a mut self, testbed: &'a Arc<Testbed>) -> BoxFuture<'a, Option<String>> {
         async move {
@@ -102,7 +126,7 @@ impl Standing for Filled {
             for drive in drives.iter().filter(|drive| hardware.is_mounted(**drive)) {
                 hardware.hold_ballast(*drive, None);
                 let root = hardware.root(*drive);
-                probe::write(&root).map_err(TestbedError::io("write again on", &root))?;
+                has_room_again(&root).map_err(TestbedError::io("write again on", &root))?;
             }
             Ok(format!("a write of ours succeeded on {} drives", drives.len()))
         })

@@ -13,8 +13,6 @@ use super::convert::set_checksums;
 use super::listing::page_size;
 use super::unsupported;
 use crate::node::store::api::ObjectInfo;
-use crate::node::store::api::ReadRequest;
-use crate::protocol::object::condition::Conditions;
 
 /// What can be asked for.
 const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
@@ -28,14 +26,7 @@ pub async fn get_object_attributes(
     let input = request.input;
     let asked = asked(&request.headers)?;
     let wants = |name: &str| asked.iter().any(|asked| asked == name);
-    let read = ReadRequest {
-        target: convert::target(input.bucket, input.key),
-        version: convert::version(input.version_id)?,
-        range: None,
-        part: None,
-        conditions: Conditions::default(),
-    };
-    let info = gateway.store.head(read).await.map_err(|error| gateway.refusal(&error))?;
+    let info = gateway.info(input.bucket, input.key, input.version_id).await?;
     let after = input.part_number_marker.unwrap_or(0);
     let after =
         u32::try_from(after).map_err(|_| s3_error!(InvalidArgument, "a marker is not negative"))?;

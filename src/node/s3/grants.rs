@@ -122,14 +122,7 @@ pub async fn get_object_acl(
 ) -> S3Result<S3Response<GetObjectAclOutput>> {
     let input = request.input;
     let bucket_owner = gateway.owner(&input.bucket).await?;
-    let read = ReadRequest {
-        target: convert::target(input.bucket, input.key),
-        version: convert::version(input.version_id)?,
-        range: None,
-        part: None,
-        conditions: Conditions::default(),
-    };
-    let info = gateway.store.head(read).await.map_err(|error| gateway.refusal(&error))?;
+    let info = gateway.info(input.bucket, input.key, input.version_id).await?;
     let (owner, grants) = printed(object_acl(&info, &bucket_owner));
     Ok(S3Response::new(GetObjectAclOutput {
         grants: Some(grants),

@@ -27,6 +27,9 @@ use s3s::S3Result;
 use s3s::dto::*;
 
 use crate::node::store::Store;
+use crate::node::store::api::ObjectInfo;
+use crate::node::store::api::ReadRequest;
+use crate::protocol::object::condition::Conditions;
 use rights::Rights;
 
 /// S3 as one node serves it.
@@ -39,6 +42,23 @@ impl Gateway {
     /// Serves `store`, to whom `rights` lets.
     pub fn new(store: Arc<Store>, rights: Arc<Rights>) -> Self {
         Self { store, rights }
+    }
+
+    /// What an object is, or the version of it that is named.
+    async fn info(
+        &self,
+        bucket: String,
+        key: String,
+        version: Option<String>,
+    ) -> S3Result<ObjectInfo> {
+        let read = ReadRequest {
+            target: convert::target(bucket, key),
+            version: convert::version(version)?,
+            range: None,
+            part: None,
+            conditions: Conditions::default(),
+        };
+        self.store.head(read).await.map_err(|error| self.refusal(&error))
     }
 }
 

@@ -19,11 +19,9 @@ use super::unsupported;
 use crate::node::store::api::Amendment;
 use crate::node::store::api::BucketDocument;
 use crate::node::store::api::ObjectInfo;
-use crate::node::store::api::ReadRequest;
 use crate::protocol::access::tags;
 use crate::protocol::access::tags::TagFault;
 use crate::protocol::access::tags::Tags;
-use crate::protocol::object::condition::Conditions;
 use crate::sigv4;
 
 /// The tags of a request's header, as an object keeps them.
@@ -72,14 +70,7 @@ pub async fn get_object_tagging(
     request: S3Request<GetObjectTaggingInput>,
 ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
     let input = request.input;
-    let read = ReadRequest {
-        target: convert::target(input.bucket, input.key),
-        version: convert::version(input.version_id)?,
-        range: None,
-        part: None,
-        conditions: Conditions::default(),
-    };
-    let info = gateway.store.head(read).await.map_err(|error| gateway.refusal(&error))?;
+    let info = gateway.info(input.bucket, input.key, input.version_id).await?;
     Ok(S3Response::new(GetObjectTaggingOutput {
         tag_set: printed(tags_of(&info)),
         version_id: info.names_version.then(|| info.version.to_string()),

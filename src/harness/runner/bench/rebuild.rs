@@ -22,141 +22,99 @@ use crate::harness::workload::record::NEVER;
 use crate::harness::workload::record::Op;
 use crate::protocol::replacement::step::Step;
 
+/// A run that is made for its figures.
+struct Run {
+    name: &'static str,
+    testbed: &'static str,
+    workload: &'static str,
+    /// What happens before everything settles.
+    steps: &'static [&'static str],
+}
+
 /// Small versions, one drive of six replaced while nobody asks for anything.
-const SMALL: &str = "\
-format: 1
-scenario: rebuild-small
-claim: A replaced drive is rebuilt.
-suite: quick
-testbed: { nodes: 1, drives: 6, parity: 2, node_limits: { rebuild_pace: full } }
-workload:
-  buckets: { kept: enabled }
-  clients: 8
-  keys: 500
-  sizes: inline
-  mix: { put: 1 }
-  bytes_max: 16777216
-steps:
-  - load: { operations: 2000 }
-  - inject: { replace_drive: { node: 0, drives: [1] } }
-  - settle: { within_s: 120 }
-  - check: {}
-expect:
-  holds: [every_version_is_full, proof_is_true]
-  provokes: { faults_injected: 1 }
-limits: { wall_s: 600 }
-";
+const SMALL: Run = Run {
+    name: "rebuild-small",
+    testbed: "{ nodes: 1, drives: 6, parity: 2, node_limits: { rebuild_pace: full } }",
+    workload: "{ buckets: { kept: enabled }, clients: 8, \
+               keys: 500, sizes: inline, mix: { put: 1 }, bytes_max: 16777216 }",
+    steps: &["load: { operations: 2000 }", "inject: { replace_drive: { node: 0, drives: [1] } }"],
+};
 
 /// The same beside clients, as it is without being told.
-const BESIDE: &str = "\
-format: 1
-scenario: rebuild-beside-clients
-claim: A replaced drive is rebuilt beside clients.
-suite: quick
-testbed: { nodes: 1, drives: 6, parity: 2, node_limits: { rebuild_pace: background } }
-workload:
-  buckets: { kept: enabled }
-  clients: 2
-  keys: 500
-  sizes: inline
-  mix: { put: 1, read: 1 }
-  bytes_max: 16777216
-steps:
-  - load: { operations: 3000 }
-  - inject: { replace_drive: { node: 0, drives: [1] } }
-  - load: { operations: 1000 }
-  - settle: { within_s: 240 }
-  - check: {}
-expect:
-  holds: [every_version_is_full, proof_is_true]
-  provokes: { faults_injected: 1 }
-limits: { wall_s: 600 }
-";
+const BESIDE: Run = Run {
+    name: "rebuild-beside-clients",
+    testbed: "{ nodes: 1, drives: 6, parity: 2, node_limits: { rebuild_pace: background } }",
+    workload: "{ buckets: { kept: enabled }, clients: 2, \
+               keys: 500, sizes: inline, mix: { put: 1, read: 1 }, bytes_max: 16777216 }",
+    steps: &[
+        "load: { operations: 3000 }",
+        "inject: { replace_drive: { node: 0, drives: [1] } }",
+        "load: { operations: 1000 }",
+    ],
+};
 
 /// Twelve drives on three nodes.
-const WIDE: &str = "\
-format: 1
-scenario: rebuild-wide
-claim: A replaced drive is rebuilt.
-suite: quick
-testbed: { nodes: 3, drives: 4, parity: 4, node_limits: { rebuild_pace: full, replacement_page: 50 } }
-workload:
-  buckets: { kept: enabled }
-  clients: 8
-  keys: 500
-  sizes: inline
-  mix: { put: 1 }
-  bytes_max: 16777216
-steps:
-  - load: { operations: 2000 }
-  - inject: { replace_drive: { node: 1, drives: [1] } }
-  - settle: { within_s: 120 }
-  - check: {}
-expect:
-  holds: [every_version_is_full, proof_is_true]
-  provokes: { faults_injected: 1 }
-limits: { wall_s: 600 }
-";
+const WIDE: Run = Run {
+    name: "rebuild-wide",
+    testbed: "{ nodes: 3, drives: 4, parity: 4, node_limits: { rebuild_pace: full, replacement_page: 50 } }",
+    workload: SMALL.workload,
+    steps: &["load: { operations: 2000 }", "inject: { replace_drive: { node: 1, drives: [1] } }"],
+};
 
 /// Objects of many blocks.
-const LARGE: &str = "\
-format: 1
-scenario: rebuild-large
-claim: A replaced drive is rebuilt.
-suite: quick
-testbed: { nodes: 1, drives: 6, parity: 2, drive_mib: 256, node_limits: { rebuild_pace: full } }
-workload:
-  buckets: { plain: unversioned }
-  clients: 2
-  keys: 24
-  sizes: { bytes: 33554432 }
-  mix: { put: 1 }
-  bytes_max: 805306368
-steps:
-  - load: { operations: 24 }
-  - inject: { replace_drive: { node: 0, drives: [1] } }
-  - settle: { within_s: 240 }
-  - check: {}
-expect:
-  holds: [every_version_is_full, proof_is_true]
-  provokes: { faults_injected: 1 }
-limits: { wall_s: 600 }
-";
+const LARGE: Run = Run {
+    name: "rebuild-large",
+    testbed: "{ nodes: 1, drives: 6, parity: 2, drive_mib: 256, node_limits: { rebuild_pace: full } }",
+    workload: "{ buckets: { plain: unversioned }, clients: 2, \
+               keys: 24, sizes: { bytes: 33554432 }, mix: { put: 1 }, bytes_max: 805306368 }",
+    steps: &["load: { operations: 24 }", "inject: { replace_drive: { node: 0, drives: [1] } }"],
+};
 
 /// Two targets whose mounts change in mid-rebuild.
-const HANDOFF: &str = "\
-format: 1
-scenario: handoff
-claim: Changed mounts are handed to one successor.
-suite: quick
-testbed: { nodes: 1, drives: 6, parity: 2, node_limits: { replacement_page: 20 } }
-workload:
-  buckets: { kept: enabled }
-  clients: 4
-  keys: 200
-  sizes: inline
-  mix: { put: 1 }
-  bytes_max: 16777216
-steps:
-  - load: { operations: 400 }
-  - inject: { replace_drive: { node: 0, drives: [1, 4] } }
-  - inject: { vm_restart: { node: 0, mounts: changed, at: replacement.page.cursor_saved } }
-  - settle: { within_s: 120 }
-  - check: {}
-expect:
-  holds: [one_successor, proof_is_true]
-  provokes: { crash_points_reached: 1 }
-limits: { wall_s: 600 }
-";
+const HANDOFF: Run = Run {
+    name: "handoff",
+    testbed: "{ nodes: 1, drives: 6, parity: 2, node_limits: { replacement_page: 20 } }",
+    workload: "{ buckets: { kept: enabled }, clients: 4, \
+               keys: 200, sizes: inline, mix: { put: 1 }, bytes_max: 16777216 }",
+    steps: &[
+        "load: { operations: 400 }",
+        "inject: { replace_drive: { node: 0, drives: [1, 4] } }",
+        "inject: { vm_restart: { node: 0, mounts: changed, at: replacement.page.cursor_saved } }",
+    ],
+};
+
+impl Run {
+    async fn rehearse(&self, directory: &Path, program: &Path) -> Result<Rehearsed, String> {
+        rehearse(&self.file(), &self.text(), directory, program.to_owned()).await
+    }
+
+    fn file(&self) -> String {
+        format!("{}.yaml", self.name)
+    }
+
+    /// The scenario: every run ends whole and proved.
+    fn text(&self) -> String {
+        let Self { name, testbed, workload, steps } = self;
+        let steps: String = steps.iter().map(|step| format!("- {step}\n")).collect();
+        format!(
+            "format: 1\nscenario: {name}\nclaim: A replaced drive is rebuilt.\nsuite: quick\n\
+             testbed: {testbed}\nworkload: {workload}\n\
+             steps:\n{steps}- settle: {{ within_s: 240 }}\n- check: {{}}\n\
+             expect:\n  holds: [one_successor, every_version_is_full, proof_is_true]\n  \
+             provokes: {{ faults_injected: 1 }}\n\
+             limits: {{ wall_s: 600 }}\n"
+        )
+    }
+}
 
 /// Measures all of it.
 ///
 /// # Errors
 /// What could not be measured, in words.
 pub(super) async fn measure(directory: &Path, program: PathBuf) -> Result<Vec<Figure>, String> {
-    let full = rehearse("rebuild.yaml", SMALL, directory, program.clone()).await?;
+    let full = SMALL.rehearse(directory, &program).await?;
     let (full, full_rate) = rate("1×6, full pace, nobody else", "≥ 500 versions/s", &full, 0)?;
-    let beside = rehearse("beside.yaml", BESIDE, directory, program.clone()).await?;
+    let beside = BESIDE.rehearse(directory, &program).await?;
     let (background, rate_beside) = rate("1×6, background, beside 2 clients", "", &beside, 0)?;
     let share = Figure {
         name: "  of the full pace".to_owned(),
@@ -164,12 +122,12 @@ pub(super) async fn measure(directory: &Path, program: PathBuf) -> Result<Vec<Fi
         aim: "≥ 20 %",
     };
     let waits = waits(&beside)?;
-    let wide = rehearse("wide.yaml", WIDE, directory, program.clone()).await?;
+    let wide = WIDE.rehearse(directory, &program).await?;
     let (wide_rate, _) = rate("3×4, full pace, nobody else", "≥ 300 versions/s", &wide, 1)?;
     let writes = writes_per_page(&wide)?;
-    let large = rehearse("large.yaml", LARGE, directory, program.clone()).await?;
+    let large = LARGE.rehearse(directory, &program).await?;
     let large = of_large(&large, directory)?;
-    let handoff = rehearse("handoff.yaml", HANDOFF, directory, program).await?;
+    let handoff = HANDOFF.rehearse(directory, &program).await?;
     let handoff = handoff_after_start(&handoff)?;
     let mut figures = vec![full, background, share, waits, wide_rate, writes];
     figures.extend(large);
@@ -346,4 +304,19 @@ fn slowest_hundredth<'a>(ops: impl Iterator<Item = &'a Op>) -> Option<Duration> 
     took.sort_unstable();
     let at = took.len() * 99 / 100;
     took.get(at).map(|us| Duration::from_micros(*us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::scenario::parse;
+
+    #[test]
+    fn every_run_makes_sense() {
+        for run in [SMALL, BESIDE, WIDE, LARGE, HANDOFF] {
+            let parsed = parse::parse(&run.file(), "bench", &run.text());
+            let parsed = parsed.unwrap_or_else(|errors| panic!("{}: {errors:?}", run.name));
+            assert_eq!(parsed.cases.len(), 1);
+        }
+    }
 }
