@@ -114,11 +114,10 @@ async fn complete_locked(
         names_version: effect.names_version,
     };
     let published = publish(&store, write).await?;
-    tokio::spawn(async move {
-        if let Err(error) = remove(&store, &upload, &lock).await {
-            tracing::warn!(target = %upload.target, %error, "a completed upload is left behind");
-        }
-    });
+    // Before it is answered: once its object was overwritten, nobody could tell it from one that is open.
+    if let Err(error) = remove(&store, &upload, &lock).await {
+        tracing::warn!(target = %upload.target, %error, "a completed upload is left behind");
+    }
     Ok(published.outcome)
 }
 
