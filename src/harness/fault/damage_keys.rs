@@ -4,6 +4,7 @@
 //! to say.
 
 use std::fs;
+use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
@@ -41,31 +42,86 @@ pub(super) async fn inject(fault: &DamageKeys, scene: &Scene<'_>) -> Injected {
     let (hardware, into, count, seed) =
         (Arc::clone(testbed.hardware()), fault.into, fault.keys, scene.seed);
     let damaged = blocking(move || {
-        let damage_one = |drive: &usize| {
+        let plan_one = |drive: &usize| {
             let root = hardware.root(*drive);
-            damage(&root, into, count, seed).map_err(TestbedError::io("damage keys of", &root))
+            plan(&root, into, count, seed).map_err(TestbedError::io("look at the keys of", &root))
         };
-        drives.iter().map(damage_one).collect::<Result<Vec<_>, _>>()
+        let plans = drives.iter().map(plan_one).collect::<Result<Vec<_>, _>>()?;
+        // Where a drive has too few, nothing is touched on any: what is told not to have struck did not.
+        if plans.iter().all(|changes| changes.len() == count) {
+            for change in plans.iter().flatten() {
+                change.apply().map_err(TestbedError::io("damage", &change.file))?;
+            }
+        }
+        Ok(plans)
     })
     .await;
     if was_running {
         testbed.start(node).await?;
     }
     let damaged = damaged?;
-    if let Some(position) = damaged.iter().position(|done| done.len() < fault.keys) {
+    if let Some(position) = damaged.iter().position(|changes| changes.len() < count) {
         let (name, found) = (&names[position], damaged[position].len());
         let why = format!("{found} keys of drive {name} could become that, {count} were asked");
         return Err(Miss::NotReached(why));
     }
-    let words = names.iter().zip(&damaged);
-    let words = words.map(|(name, done)| format!("{name}: {}", done.join("; ")));
-    let words = words.collect::<Vec<_>>().join("; ");
+    let describe = |(name, changes): (&String, &Vec<Change>)| {
+        let words: Vec<_> = changes.iter().map(|change| change.words.as_str()).collect();
+        format!("{name}: {}", words.join("; "))
+    };
+    let words = names.iter().zip(&damaged).map(describe).collect::<Vec<_>>().join("; ");
     scene.teller.injected(words.clone());
     Ok(Some(Box::new(Rotten { words })))
 }
 
-/// Damages so many keys of a drive, fewer where no more can become that; answers what was done to each.
-fn damage(root: &Path, into: Damage, count: usize, seed: u64) -> io::Result<Vec<String>> {
+/// What becomes of one key.
+struct Change {
+    /// What it is told as, with the key.
+    words: String,
+    /// The file that is changed.
+    file: PathBuf,
+    act: Act,
+    /// Folders of shards that go with it.
+    folders: Vec<PathBuf>,
+}
+
+enum Act {
+    Remove,
+    Cut(u64),
+    Write(Vec<u8>),
+    CopyTo(PathBuf),
+}
+
+impl Change {
+    fn apply(&self) -> io::Result<()> {
+        for folder in &self.folders {
+            match fs::remove_dir_all(folder) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        let written = match &self.act {
+            Act::Remove => return fs::remove_file(&self.file),
+            Act::Cut(length) => {
+                OpenOptions::new().write(true).open(&self.file)?.set_len(*length)?;
+                &self.file
+            }
+            Act::Write(bytes) => {
+                fs::write(&self.file, bytes)?;
+                &self.file
+            }
+            Act::CopyTo(copy) => {
+                fs::create_dir(copy.parent().unwrap_or(copy))?;
+                fs::copy(&self.file, copy)?;
+                copy
+            }
+        };
+        File::open(written)?.sync_all()
+    }
+}
+
+/// What becomes of so many keys of a drive, fewer where no more can become that. Nothing is changed yet.
+fn plan(root: &Path, into: Damage, count: usize, seed: u64) -> io::Result<Vec<Change>> {
     let mut folders = Vec::new();
     rot_files::walk(root, Path::new(""), &mut |file| {
         let is_meta = file.file_name().is_some_and(|name| name == layout::META_FILE);
@@ -74,170 +130,100 @@ fn damage(root: &Path, into: Damage, count: usize, seed: u64) -> io::Result<Vec<
     })?;
     folders.sort();
     folders.shuffle(&mut SmallRng::seed_from_u64(seed));
-    let mut done = Vec::new();
-    for folder in folders {
-        if done.len() == count {
+    let mut changes = Vec::new();
+    for key in folders {
+        if changes.len() == count {
             break;
         }
-        let key = Key { root, meta: XlMeta::parse(&fs::read(key_file(root, &folder))?), folder };
+        let folder = root.join(&key);
         // What is not sound already cannot be shown to be damaged.
-        let Ok(meta) = &key.meta else { continue };
-        if let Some(words) = key.become_that(meta, into)? {
-            done.push(format!("{}: {words}", key.folder.display()));
+        let Ok(meta) = XlMeta::parse(&fs::read(folder.join(layout::META_FILE))?) else { continue };
+        if let Some(mut change) = change_of(&folder, &meta, into)? {
+            change.words = format!("{}: {}", key.display(), change.words);
+            changes.push(change);
         }
     }
-    Ok(done)
+    Ok(changes)
 }
 
-fn key_file(root: &Path, folder: &Path) -> PathBuf {
-    root.join(folder).join(layout::META_FILE)
-}
-
-/// A key as it lies on a drive.
-struct Key<'a> {
-    root: &'a Path,
-    folder: PathBuf,
-    meta: Result<XlMeta, crate::disk::format::FormatError>,
-}
-
-impl Key<'_> {
-    /// Damages it; `None` when it cannot become that.
-    fn become_that(&self, meta: &XlMeta, into: Damage) -> io::Result<Option<String>> {
-        let file = key_file(self.root, &self.folder);
-        let versions = meta.versions();
-        let objects = || versions.iter().filter_map(Version::as_object);
-        match into {
-            Damage::KeyMissing => {
-                // Other keys may lie below it.
-                for data_dir in objects().map(|object| object.data_dir) {
-                    remove_folder(&self.path(data_dir))?;
-                }
-                fs::remove_file(&file)?;
-                Ok(Some("everything was removed".to_owned()))
-            }
-            Damage::MetaMissing => {
-                fs::remove_file(&file)?;
-                Ok(Some("xl.meta was removed".to_owned()))
-            }
-            Damage::MetaShort => cut(&file, fs::metadata(&file)?.len() / 2).map(Some),
-            Damage::MetaEmpty => cut(&file, 0).map(Some),
-            Damage::PartMissing | Damage::PartShort => {
-                let Some(part) = self.part(objects())? else { return Ok(None) };
-                if into == Damage::PartMissing {
-                    fs::remove_file(&part)?;
-                    return Ok(Some(format!("{} was removed", short(&part))));
-                }
-                let words = cut(&part, fs::metadata(&part)?.len() / 2)?;
-                Ok(Some(format!("{} {words}", short(&part))))
-            }
-            Damage::NewestMissing => self.without(meta, versions.first()),
-            Damage::MarkerMissing => {
-                let marker = versions.iter().find(|version| version.as_marker().is_some());
-                self.without(meta, marker)
-            }
-            Damage::NullMissing => {
-                let below = versions.iter().skip(1);
-                let null = below.filter(|version| version.as_object().is_some());
-                self.without(meta, null.into_iter().find(|version| version.id().is_null()))
-            }
-            Damage::TagsDiffer => self.otherwise(meta, |object| {
-                object.user.insert(keys::TAGGING.to_owned(), "stray=yes".to_owned());
-            }),
-            Damage::MetadataDiffers => self.otherwise(meta, |object| {
-                object.user.insert(keys::user_key("stray"), "yes".to_owned());
-            }),
-            Damage::Orphan => {
-                let Some(part) = self.part(objects())? else { return Ok(None) };
-                let orphan = self.path(Uuid::new_v4());
-                fs::create_dir(&orphan)?;
-                let copy = orphan.join(part.file_name().unwrap_or_default());
-                fs::copy(&part, &copy)?;
-                fs::File::open(&copy)?.sync_all()?;
-                Ok(Some(format!("{} was added", short(&copy))))
-            }
-        }
-    }
-
-    fn path(&self, data_dir: Uuid) -> PathBuf {
-        self.root.join(&self.folder).join(data_dir.hyphenated().to_string())
-    }
-
-    /// The file of a part that is not empty.
-    fn part<'o>(
-        &self,
-        objects: impl Iterator<Item = &'o ObjectBody>,
-    ) -> io::Result<Option<PathBuf>> {
-        for object in objects.filter(|object| !object.is_inline()) {
-            for part in &object.parts {
-                let file = self.path(object.data_dir).join(layout::part_file(part.number));
-                if fs::metadata(&file).is_ok_and(|it| it.len() > 1) {
-                    return Ok(Some(file));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Takes a version out, as if the write that made it had passed this drive by.
-    fn without(&self, meta: &XlMeta, version: Option<&Version>) -> io::Result<Option<String>> {
-        let Some(version) = version else { return Ok(None) };
+/// What becomes of the key in `folder`; `None` when it cannot become that.
+fn change_of(folder: &Path, meta: &XlMeta, into: Damage) -> io::Result<Option<Change>> {
+    let file = folder.join(layout::META_FILE);
+    let versions = meta.versions();
+    let shards = |object: &ObjectBody| folder.join(object.data_dir.hyphenated().to_string());
+    let change = |file: &Path, act, words: &str| {
+        Some(Change { words: words.to_owned(), file: file.to_owned(), act, folders: Vec::new() })
+    };
+    let cut = |file: &Path, length: u64| -> io::Result<Option<Change>> {
+        let words = format!("cut from {} to {length} bytes", fs::metadata(file)?.len());
+        Ok(change(file, Act::Cut(length), &format!("{}: {words}", short(file))))
+    };
+    let replaced = |left: &XlMeta| match left.is_empty() {
+        true => Act::Remove,
+        false => Act::Write(left.encode()),
+    };
+    let without = |version: Option<&Version>| {
+        let version = version?;
         let mut left = meta.clone();
         left.remove(version.id());
-        if let Some(object) = version.as_object().filter(|object| !object.is_inline()) {
-            remove_folder(&self.path(object.data_dir))?;
-        }
-        self.replace(&left)?;
-        Ok(Some(format!("version {} was taken out", version.id())))
-    }
-
-    /// Changes the newest object.
-    fn otherwise(
-        &self,
-        meta: &XlMeta,
-        change: impl FnOnce(&mut ObjectBody),
-    ) -> io::Result<Option<String>> {
-        let newest = meta.versions().iter().find(|version| version.as_object().is_some());
-        let Some(newest) = newest else { return Ok(None) };
-        let Some(other) = newest.with_object(change) else { return Ok(None) };
+        let object = version.as_object().filter(|object| !object.is_inline());
+        let words = format!("version {} was taken out", version.id());
+        let change = change(&file, replaced(&left), &words)?;
+        Some(Change { folders: object.map(shards).into_iter().collect(), ..change })
+    };
+    let otherwise = |key: String, value: &str| {
+        let newest = versions.iter().find(|version| version.as_object().is_some())?;
+        let other = newest.with_object(|object| drop(object.user.insert(key, value.to_owned())))?;
         let mut left = meta.clone();
-        let inline = meta.inline(newest.id()).map(<[u8]>::to_vec);
-        left.insert(other, inline);
-        self.replace(&left)?;
-        Ok(Some(format!("version {} has other metadata", newest.id())))
-    }
-
-    /// Writes other metadata, or none when no version is left.
-    fn replace(&self, meta: &XlMeta) -> io::Result<()> {
-        let file = key_file(self.root, &self.folder);
-        if meta.is_empty() {
-            return fs::remove_file(file);
+        left.insert(other, meta.inline(newest.id()).map(<[u8]>::to_vec));
+        change(&file, replaced(&left), &format!("version {} has other metadata", newest.id()))
+    };
+    Ok(match into {
+        // Other keys may lie below it.
+        Damage::KeyMissing => change(&file, Act::Remove, "everything was removed").map(|change| {
+            let objects = versions.iter().filter_map(Version::as_object);
+            Change { folders: objects.map(shards).collect(), ..change }
+        }),
+        Damage::MetaMissing => change(&file, Act::Remove, "xl.meta was removed"),
+        Damage::MetaShort => cut(&file, fs::metadata(&file)?.len() / 2)?,
+        Damage::MetaEmpty => cut(&file, 0)?,
+        Damage::PartMissing => part(folder, versions)
+            .and_then(|part| change(&part, Act::Remove, &format!("{} was removed", short(&part)))),
+        Damage::PartShort => match part(folder, versions) {
+            Some(part) => cut(&part, fs::metadata(&part)?.len() / 2)?,
+            None => None,
+        },
+        Damage::NewestMissing => without(versions.first()),
+        Damage::MarkerMissing => without(versions.iter().find(|it| it.as_marker().is_some())),
+        Damage::NullMissing => {
+            let is_null = |it: &&Version| it.as_object().is_some() && it.id().is_null();
+            without(versions.iter().skip(1).find(is_null))
         }
-        fs::write(&file, meta.encode())?;
-        fs::File::open(&file)?.sync_all()
-    }
+        Damage::TagsDiffer => otherwise(keys::TAGGING.to_owned(), "stray=yes"),
+        Damage::MetadataDiffers => otherwise(keys::user_key("stray"), "yes"),
+        Damage::Orphan => part(folder, versions).and_then(|part| {
+            let orphan = folder.join(Uuid::new_v4().hyphenated().to_string());
+            let copy = orphan.join(part.file_name()?);
+            change(&part, Act::CopyTo(copy.clone()), &format!("{} was added", short(&copy)))
+        }),
+    })
 }
 
-fn remove_folder(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Cuts a file; answers it in words.
-fn cut(file: &Path, length: u64) -> io::Result<String> {
-    let before = fs::metadata(file)?.len();
-    let open = OpenOptions::new().write(true).open(file)?;
-    open.set_len(length)?;
-    open.sync_all()?;
-    Ok(format!("was cut from {before} to {length} bytes"))
+/// The file of a part that is not empty.
+fn part(folder: &Path, versions: &[Version]) -> Option<PathBuf> {
+    let objects = versions.iter().filter_map(Version::as_object);
+    let mut files = objects.filter(|object| !object.is_inline()).flat_map(|object| {
+        let shards = folder.join(object.data_dir.hyphenated().to_string());
+        object.parts.iter().map(move |part| shards.join(layout::part_file(part.number)))
+    });
+    files.find(|file| fs::metadata(file).is_ok_and(|it| it.len() > 1))
 }
 
 /// The last two names of a path.
 fn short(path: &Path) -> String {
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
     let name = path.file_name().unwrap_or_default();
-    format!("{}/{}", folder.display(), name.display())
+    format!("{}/{}", Path::new(folder).display(), Path::new(name).display())
 }
 
 #[cfg(test)]
@@ -288,6 +274,12 @@ mod tests {
         XlMeta::parse(&bytes).ok()
     }
 
+    fn damage(root: &Path, into: Damage, count: usize, seed: u64) -> io::Result<Vec<Change>> {
+        let changes = plan(root, into, count, seed)?;
+        changes.iter().try_for_each(Change::apply)?;
+        Ok(changes)
+    }
+
     #[test]
     fn each_damage_changes_what_it_names_on_as_many_keys_as_can_become_that() {
         for (into, can) in [
@@ -307,7 +299,7 @@ mod tests {
             let drive = drive();
             let before = [meta(&drive, "marked"), meta(&drive, "plain")];
             let done = damage(drive.path(), into, 9, 1).unwrap();
-            assert_eq!(done.len(), can, "{into:?}: {done:?}");
+            assert_eq!(done.len(), can, "{into:?}");
             let after = [meta(&drive, "marked"), meta(&drive, "plain")];
             let keeps = [Damage::PartMissing, Damage::PartShort, Damage::Orphan].contains(&into);
             assert_eq!(before == after, keeps, "{into:?}");
