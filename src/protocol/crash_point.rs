@@ -178,6 +178,11 @@ pub struct Place {
 pub trait Passing: Send + Sync {
     /// Called on the thread that performs the step, right after it.
     fn pass(&self, point: CrashPoint, place: &Place);
+
+    /// Whether passing may do anything at all now. Whoever would have to go out of its way for it need not when not.
+    fn may_act(&self) -> bool {
+        true
+    }
 }
 
 /// Arms nothing: what every production start uses.
@@ -186,4 +191,8 @@ pub struct Unarmed;
 
 impl Passing for Unarmed {
     fn pass(&self, _point: CrashPoint, _place: &Place) {}
+
+    fn may_act(&self) -> bool {
+        false
+    }
 }
