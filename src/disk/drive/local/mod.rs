@@ -10,6 +10,7 @@
 mod base;
 mod buckets;
 mod commit;
+mod flush;
 mod keys;
 mod possession;
 mod quarantine;
@@ -86,6 +87,7 @@ pub struct LocalDrive {
     state: Mutex<State>,
     keys: Vec<Mutex<()>>,
     queue: Mutex<queue::Queue>,
+    flush: flush::SharedFlush,
 }
 
 #[derive(Default)]
@@ -135,6 +137,7 @@ impl LocalDrive {
             state: Mutex::default(),
             keys: (0..KEY_LOCKS).map(|_| Mutex::new(())).collect(),
             queue: Mutex::default(),
+            flush: flush::SharedFlush::default(),
         }
     }
 
