@@ -88,6 +88,7 @@ pub struct LocalDrive {
     keys: Vec<Mutex<()>>,
     queue: Mutex<queue::Queue>,
     flush: flush::SharedFlush,
+    directories: Mutex<walk::KeptDirectories>,
 }
 
 #[derive(Default)]
@@ -138,6 +139,7 @@ impl LocalDrive {
             keys: (0..KEY_LOCKS).map(|_| Mutex::new(())).collect(),
             queue: Mutex::default(),
             flush: flush::SharedFlush::default(),
+            directories: Mutex::default(),
         }
     }
 
