@@ -13,6 +13,7 @@
 //! | [`fence`] | the fences of a migration, and the cut-over record |
 //! | [`snapshot`], [`fingerprint`] | the strong snapshot, its validation, a bucket's fingerprint |
 //! | [`history`] | what commit records prove |
+//! | [`object`], [`recovery`] | the flows of object-backed state |
 //! | [`settings`], [`page`], [`actions`], [`refusal`] | switches, pages, permissions, answers |
 //!
 //! # Sources
@@ -30,9 +31,11 @@ pub mod history;
 pub mod json;
 pub mod keys;
 pub mod name;
+pub mod object;
 pub mod page;
 pub mod prefix;
 pub mod record;
+pub mod recovery;
 pub mod refusal;
 pub mod settings;
 pub mod snapshot;

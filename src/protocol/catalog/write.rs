@@ -7,10 +7,13 @@
 //! # What the performer owes
 //!
 //! - [`Outcome::Done`] and [`Outcome::PreconditionFailed`]: read everything again and ask again.
-//! - [`Outcome::Unknown`]: read again and ask again, too, a bounded number of times; when reading does not
-//!   answer it either, the request ends with [`Class::Unknown`](super::refusal::Class::Unknown).
+//! - [`Outcome::Unknown`]: read again and ask again, too, with the request's `attempted` set where it has one, a
+//!   bounded number of times; when reading does not answer it either, the request ends with
+//!   [`Class::Unknown`](super::refusal::Class::Unknown).
 //! - A step that [`Write::is_best_effort`] comes after the linearising one: its failure is logged and the flow is
-//!   asked for its answer with [`Write::is_best_effort`] steps left out.
+//!   asked for its answer with the request's `leaves_unfinished` set.
+//! - A refusal after a write of the same request: what the flow's `undo` asks for is done, best effort, under the
+//!   same locks.
 //!
 //! # Sources
 //!
@@ -53,18 +56,27 @@ pub struct Write {
     pub point: CrashPoint,
     /// Whether the request succeeds although this step fails.
     pub is_best_effort: bool,
+    /// User metadata that is stored beside the contents.
+    pub user_metadata: Vec<(String, String)>,
 }
 
 impl Write {
     /// Puts `contents` under `key` of the meta bucket.
     pub fn put(key: String, contents: Vec<u8>, when: When, point: CrashPoint) -> Self {
-        let contents = Some(contents);
-        Self { place: Place::Meta, key, contents, when, point, is_best_effort: false }
+        Self { contents: Some(contents), ..Self::delete(key, when, point) }
     }
 
     /// Removes `key` from the meta bucket.
     pub fn delete(key: String, when: When, point: CrashPoint) -> Self {
-        Self { place: Place::Meta, key, contents: None, when, point, is_best_effort: false }
+        Self {
+            place: Place::Meta,
+            key,
+            contents: None,
+            when,
+            point,
+            is_best_effort: false,
+            user_metadata: Vec::new(),
+        }
     }
 
     /// Puts a metadata file, if there is none of its name, into the table bucket `bucket`.
@@ -72,6 +84,14 @@ impl Write {
         Self {
             place: Place::Bucket(bucket.to_owned()),
             ..Self::put(key, contents, When::Absent, point)
+        }
+    }
+
+    /// Removes a metadata file from the table bucket `bucket`.
+    pub fn remove_metadata(bucket: &str, key: String, point: CrashPoint) -> Self {
+        Self {
+            place: Place::Bucket(bucket.to_owned()),
+            ..Self::delete(key, When::Always, point).best_effort()
         }
     }
 
