@@ -184,7 +184,7 @@ async fn multipart(options: &Options, ground: &Ground<'_>, tell: Tell<'_>) -> Re
             table::size(asked)
         ));
     }
-    let drive_mib = (bytes / 4 * ROOM >> 20).max(DRIVE_MIB);
+    let drive_mib = ((bytes / 4 * ROOM) >> 20).max(DRIVE_MIB);
     let node = ground.node(drive_mib, Some(disk.path())).await?;
     let measured = large::multipart(&node.server, bytes, tell).await;
     node.end(measured).await
