@@ -16,6 +16,7 @@
 //! | [`object`], [`recovery`] | the flows of object-backed state |
 //! | [`strong`] | the changes of durable-strong state |
 //! | [`migration`] | from one to the other, and back |
+//! | [`report`] | what an operator is told of one table |
 //! | [`settings`], [`page`], [`actions`], [`refusal`] | switches, pages, permissions, answers |
 //!
 //! # Sources
@@ -42,6 +43,7 @@ pub mod prefix;
 pub mod record;
 pub mod recovery;
 pub mod refusal;
+pub mod report;
 pub mod settings;
 pub mod snapshot;
 pub mod strong;

@@ -1,8 +1,8 @@
 //! Walks migrations and their cancellations through every crash and every lost answer.
 
-mod cancel;
-mod post;
-mod preflight;
+mod cancelling;
+mod posting;
+mod reporting;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
