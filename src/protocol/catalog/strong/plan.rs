@@ -58,6 +58,7 @@ pub struct Planned {
 
 /// What a change needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a plan is made once and taken apart at once")]
 pub enum Plan {
     /// Nothing: this is the answer.
     Unchanged(Answer),

@@ -89,10 +89,8 @@ impl World {
         };
         if bucket == BUCKET {
             let folder = keys::namespaces(bucket);
-            let of = |found: Vec<crate::protocol::catalog::write::Found<_>>| {
-                found.into_iter().map(|it| it.value).collect()
-            };
-            source.namespaces = of(depot.all(&folder, keys::NAMESPACE_ENTRY));
+            source.namespaces =
+                depot.all(&folder, keys::NAMESPACE_ENTRY).into_iter().map(|it| it.value).collect();
             source.tables = depot.tables();
             source.views =
                 depot.all(&folder, keys::VIEW_ENTRY).into_iter().map(|it| it.value).collect();
@@ -153,15 +151,15 @@ impl World {
     }
 
     fn post(&mut self, bucket: &str, crash: Option<CrashPoint>) -> End<Executed> {
+        let before = self.depot.passed.len();
         let mut request = post::Request {
-            migration_id: format!("migration-{}", self.depot.passed.len()),
+            migration_id: format!("migration-{before}"),
             rules: rules(),
             has_written: false,
         };
         self.walk(crash, |world| {
-            let passed = &world.depot.passed;
-            request.has_written |=
-                passed.last() == Some(&CrashPoint::CatalogMigrateSnapshotWritten);
+            let passed = &world.depot.passed[before..];
+            request.has_written = passed.contains(&CrashPoint::CatalogMigrateSnapshotWritten);
             post::next(&world.facts(bucket)?, &request)
         })
     }
