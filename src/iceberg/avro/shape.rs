@@ -1,4 +1,7 @@
 //! How the values of an Avro schema lie in bytes, without their meaning.
+//!
+//! What is measured here must be what the crate decodes. Where a name could be read in two ways (two types that differ in
+//! their namespaces) the schema is refused: Iceberg writes none like that.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +46,7 @@ impl Shapes {
     /// Reads a schema. Of a file that holds rows it is a record.
     pub(super) fn parse(schema: &Value) -> Result<Self, Trouble> {
         let mut shapes = Self::default();
-        let top = shapes.shape(schema, "")?;
+        let top = shapes.shape(schema)?;
         if !matches!(top, Shape::Record(_)) {
             return Err(Trouble::invalid("an Avro file holds no records"));
         }
@@ -51,23 +54,23 @@ impl Shapes {
         Ok(shapes)
     }
 
-    fn shape(&mut self, schema: &Value, namespace: &str) -> Result<Shape, Trouble> {
+    fn shape(&mut self, schema: &Value) -> Result<Shape, Trouble> {
         self.parts += 1;
         if self.parts > PARTS_MAX {
             return Err(Trouble::invalid("an Avro schema has too many parts"));
         }
         match schema {
-            Value::String(name) => self.known(name, namespace),
+            Value::String(name) => self.known(name),
             Value::Array(variants) => {
-                let variants = variants.iter().map(|variant| self.shape(variant, namespace));
+                let variants = variants.iter().map(|variant| self.shape(variant));
                 Ok(Shape::Union(variants.collect::<Result<_, _>>()?))
             }
-            Value::Object(_) => self.complex(schema, namespace),
+            Value::Object(_) => self.complex(schema),
             _ => Err(Trouble::invalid("an Avro schema is none")),
         }
     }
 
-    fn known(&self, name: &str, namespace: &str) -> Result<Shape, Trouble> {
+    fn known(&self, name: &str) -> Result<Shape, Trouble> {
         Ok(match name {
             "null" => Shape::Fixed(0),
             "boolean" => Shape::Fixed(1),
@@ -76,69 +79,55 @@ impl Shapes {
             "int" | "long" => Shape::Number,
             "bytes" | "string" => Shape::Sized,
             name => {
-                let named = self.named.get(&full_name(name, namespace)).cloned();
+                let named = self.named.get(last_name(name)).cloned();
                 named.ok_or_else(|| Trouble::invalid("an Avro schema names an unknown type"))?
             }
         })
     }
 
-    fn complex(&mut self, schema: &Value, namespace: &str) -> Result<Shape, Trouble> {
+    fn complex(&mut self, schema: &Value) -> Result<Shape, Trouble> {
         // A number of any length in bytes of its own: nothing of Iceberg is.
         if schema["logicalType"] == "big-decimal" {
             return Err(Trouble::invalid("an Avro schema has a type that Iceberg has not"));
         }
         let Some(kind) = schema["type"].as_str() else {
-            return self.shape(&schema["type"], namespace);
+            return self.shape(&schema["type"]);
         };
         match kind {
-            "array" => Ok(Shape::Array(Box::new(self.shape(&schema["items"], namespace)?))),
-            "map" => Ok(Shape::Map(Box::new(self.shape(&schema["values"], namespace)?))),
-            "enum" => self.name(schema, namespace, Shape::Number),
+            "array" => Ok(Shape::Array(Box::new(self.shape(&schema["items"])?))),
+            "map" => Ok(Shape::Map(Box::new(self.shape(&schema["values"])?))),
+            "enum" => self.name(schema, Shape::Number),
             "fixed" => {
                 let size = schema["size"].as_u64().and_then(|size| usize::try_from(size).ok());
                 let size = size.ok_or_else(|| Trouble::invalid("a fixed Avro type has no size"))?;
-                self.name(schema, namespace, Shape::Fixed(size))
+                self.name(schema, Shape::Fixed(size))
             }
             "record" => {
                 let number = self.records.len();
                 self.records.push(Vec::new());
-                self.name(schema, namespace, Shape::Record(number))?;
-                let name = full_name(
-                    schema["name"].as_str().unwrap_or_default(),
-                    &within(schema, namespace),
-                );
-                let namespace = name.rsplit_once('.').map_or("", |(namespace, _)| namespace);
+                self.name(schema, Shape::Record(number))?;
                 let fields = schema["fields"].as_array();
                 let fields =
                     fields.ok_or_else(|| Trouble::invalid("an Avro record has no fields"))?;
-                let fields = fields.iter().map(|field| self.shape(&field["type"], namespace));
+                let fields = fields.iter().map(|field| self.shape(&field["type"]));
                 self.records[number] = fields.collect::<Result<_, _>>()?;
                 Ok(Shape::Record(number))
             }
-            name => self.known(name, namespace),
+            name => self.known(name),
         }
     }
 
-    fn name(&mut self, schema: &Value, namespace: &str, shape: Shape) -> Result<Shape, Trouble> {
+    fn name(&mut self, schema: &Value, shape: Shape) -> Result<Shape, Trouble> {
         let name = schema["name"].as_str();
         let name = name.ok_or_else(|| Trouble::invalid("an Avro type has no name"))?;
-        let name = full_name(name, &within(schema, namespace));
-        if self.named.insert(name, shape.clone()).is_some() {
+        if self.named.insert(last_name(name).to_owned(), shape.clone()).is_some() {
             return Err(Trouble::invalid("an Avro schema has two types of one name"));
         }
         Ok(shape)
     }
 }
 
-/// The namespace that a type says it is in.
-fn within(schema: &Value, namespace: &str) -> String {
-    schema["namespace"].as_str().unwrap_or(namespace).to_owned()
-}
-
-fn full_name(name: &str, namespace: &str) -> String {
-    if name.contains('.') || namespace.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{namespace}.{name}")
-    }
+/// A name without its namespace.
+fn last_name(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(_, name)| name)
 }

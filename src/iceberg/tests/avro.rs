@@ -204,6 +204,10 @@ fn a_schema_that_is_none_is_refused() {
     let twice = record(json!([
         {"name": "a", "type": {"type": "fixed", "name": "r", "size": 1}}]));
     assert_eq!(refused(twice), Class::Invalid);
+    let ambiguous = record(json!([
+        {"name": "a", "type": {"type": "fixed", "name": "x.f", "size": 1}},
+        {"name": "b", "type": {"type": "fixed", "name": "f", "size": 2}}]));
+    assert_eq!(refused(ambiguous), Class::Invalid, "one name for two sizes");
     let unsized_one = record(json!([{"name": "a", "type": {"type": "fixed", "name": "f"}}]));
     assert_eq!(refused(unsized_one), Class::Invalid);
     let big =
