@@ -6,6 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::iceberg::Trouble;
+use crate::iceberg::kept;
 use crate::iceberg::limits;
 use crate::iceberg::shown;
 use crate::iceberg::shown::read;
@@ -51,6 +52,8 @@ impl View {
             Some(version) => served(version)?,
             None => return Err(Trouble::invalid("the view metadata has no format-version")),
         }
+        let lists = [("schemas", "schema-id"), ("versions", "version-id")];
+        kept::ids_are_unique(&document, &lists)?;
         let mut shown = document.clone();
         shown::mark(shown.get_mut("version-log"));
         let seen = read("the view metadata", Value::Object(shown))?;
