@@ -27,12 +27,18 @@ use firedrill::protocol::catalog::prefix::IndexEntry;
 use firedrill::protocol::catalog::prefix::IndexState;
 use firedrill::protocol::catalog::record::Record;
 use firedrill::protocol::catalog::record::compact;
+use firedrill::protocol::catalog::recovery::Records;
 use firedrill::protocol::catalog::refusal::Class;
 use firedrill::protocol::catalog::refusal::Refusal;
+use firedrill::protocol::catalog::report::Diagnostics;
+use firedrill::protocol::catalog::report::Export;
+use firedrill::protocol::catalog::report::Manifest;
+use firedrill::protocol::catalog::settings::Backing;
 use firedrill::protocol::catalog::snapshot::codec;
 use libtest_mimic::Arguments;
 use libtest_mimic::Failed;
 use libtest_mimic::Trial;
+use serde_json::Value;
 
 /// The buckets of the captures: a key names them by their hashes only.
 const BUCKETS: [&str; 8] =
@@ -50,6 +56,12 @@ fn main() -> ExitCode {
         let folder = root.join(&set);
         trials.push(Trial::test(format!("bytes::{set}"), move || comes_back(&folder)));
     }
+    for case in cases(&root) {
+        let folder = root.join(&case);
+        trials.push(Trial::test(format!("recovery::{case}"), move || is_classified(&folder)));
+    }
+    let folder = root.clone();
+    trials.push(Trial::test("export", move || is_exported(&folder)));
     let folder = root.clone();
     trials.push(Trial::test("fingerprints", move || recompute(&folder)));
     trials.push(Trial::test("snapshots", move || are_judged_as_they_were(&root)));
@@ -71,6 +83,27 @@ fn sets(root: &Path) -> Vec<String> {
         folders.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
     sets.sort();
     sets
+}
+
+/// Every folder of a crash that has the state and the diagnostics right after it.
+fn cases(root: &Path) -> Vec<String> {
+    let mut cases = Vec::new();
+    for set in ["05-crash-commit", "08-crash-ddl"] {
+        for case in sets(&root.join(set)) {
+            let folder = root.join(set).join(&case);
+            if folder.join("state").is_dir() && diagnostics(&folder).is_some() {
+                cases.push(format!("{set}/{case}"));
+            }
+        }
+    }
+    cases
+}
+
+/// What the server said right after the crash.
+fn diagnostics(folder: &Path) -> Option<Value> {
+    let names = ["diagnostics-after-crash.json", "diagnostics-after.json"];
+    let text = names.iter().find_map(|name| fs::read(folder.join(name)).ok())?;
+    Some(serde_json::from_slice(&text).unwrap())
 }
 
 /// Every persisted object at or below `folder`: its file and its key in the meta bucket.
@@ -142,6 +175,76 @@ fn comes_back(folder: &Path) -> Result<(), Failed> {
             .into());
         }
     }
+    Ok(())
+}
+
+/// Every commit is to us what it was to the server.
+fn is_classified(folder: &Path) -> Result<(), Failed> {
+    let said = diagnostics(folder).unwrap();
+    let table: TableEntry = serde_json::from_value(said["catalog"]["table"].clone())?;
+    let bucket = table.table_bucket.clone();
+    let below = |prefix: String| -> Vec<(String, Vec<u8>)> {
+        let found = objects(&folder.join("state")).into_iter();
+        let found = found.filter(|(_, key)| key.starts_with(&prefix));
+        found.map(|(path, key)| (key, fs::read(path).unwrap())).collect()
+    };
+    let mut commits = Vec::new();
+    for (key, bytes) in below(keys::commits(&bucket, &table.table_id)) {
+        commits.push(CommitRecord::decode(&bucket, &key, &bytes)?);
+    }
+    let mut idempotency = Vec::new();
+    for (key, bytes) in below(keys::idempotency(&bucket, &table.table_id)) {
+        idempotency.push(CommitRecord::decode_idempotency(&bucket, &key, &bytes)?);
+    }
+    let records = Records::new(&table, &commits, &idempotency);
+    let mut ours = serde_json::to_value(records.report(0))?;
+    let mut theirs = said["commit_recovery"].clone();
+    for report in [&mut ours, &mut theirs] {
+        for commit in report["commits"].as_array_mut().unwrap() {
+            commit.as_object_mut().unwrap().remove("reason");
+        }
+    }
+    if ours != theirs {
+        return Err(format!("ours\n{ours}\ntheirs\n{theirs}").into());
+    }
+    let manifest = Manifest::of(&table, &records.report(0), Backing::Object);
+    let wal = serde_json::to_value(manifest.current.wal)?;
+    assert_eq!(wal, said["backing_manifest"]["wal"]);
+    let catalog = said["catalog"].clone();
+    let export = Export {
+        table_bucket: serde_json::from_value(catalog["table_bucket"].clone())?,
+        namespace: serde_json::from_value(catalog["namespace"].clone())?,
+        backing_manifest: Manifest::of(&table, &records.report(0), Backing::Object),
+        table,
+    };
+    let status = serde_json::from_value(said["current_metadata_status"].clone())?;
+    let ours = Diagnostics::new(export, status, records.report(0), 0, Vec::new());
+    let ours = serde_json::to_value(ours)?;
+    for member in ["recovery_status", "recommended_actions"] {
+        assert_eq!(ours[member], said[member], "{member}");
+    }
+    let migration = &ours["backing_manifest"]["migration"];
+    for member in ["status", "blockers"] {
+        assert_eq!(migration[member], said["backing_manifest"]["migration"][member], "{member}");
+    }
+    Ok(())
+}
+
+/// The export of a healthy table is the server's, member for member.
+fn is_exported(root: &Path) -> Result<(), Failed> {
+    let log = fs::read(root.join("01-object-healthy/rest-log.json")).unwrap();
+    let log: Vec<Value> = serde_json::from_slice(&log)?;
+    let path = |it: &&Value| it["path"].as_str().is_some_and(|it| it.ends_with("/catalog/export"));
+    let said = log.iter().find(path).ok_or("no export was captured")?["response"].clone();
+    let table: TableEntry = serde_json::from_value(said["table"].clone())?;
+    let report = Records::new(&table, &[], &[]).report(0);
+    let ours = Export {
+        table_bucket: serde_json::from_value(said["table_bucket"].clone())?,
+        namespace: serde_json::from_value(said["namespace"].clone())?,
+        backing_manifest: Manifest::of(&table, &report, Backing::Object),
+        table,
+    };
+    assert_eq!(serde_json::to_value(ours)?, said);
     Ok(())
 }
 

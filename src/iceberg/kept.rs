@@ -10,6 +10,18 @@ use std::collections::BTreeMap;
 use serde_json::Map;
 use serde_json::Value;
 
+use super::Trouble;
+
+/// The lists of a table whose entries are known by an id.
+pub(super) const LISTS: &[(&str, &str)] = &[
+    ("schemas", "schema-id"),
+    ("partition-specs", "spec-id"),
+    ("sort-orders", "order-id"),
+    ("snapshots", "snapshot-id"),
+    ("statistics", "snapshot-id"),
+    ("partition-statistics", "snapshot-id"),
+];
+
 /// One list of a document, in three versions.
 pub(super) struct List<'a> {
     /// The member that tells its entries apart.
@@ -90,6 +102,20 @@ pub(super) fn completed(value: Value, given: &Value) -> Value {
         }
         (value, _) => value,
     }
+}
+
+/// Refuses a document in which one id means two things: the crate would keep either of them.
+pub(super) fn ids_are_unique(
+    document: &Map<String, Value>,
+    lists: &[(&str, &str)],
+) -> Result<(), Trouble> {
+    for (list, id_key) in lists {
+        let entries = document.get(*list).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if by_id(entries, id_key).len() < entries.len() {
+            return Err(Trouble::invalid(format!("{list} have two entries of one {id_key}")));
+        }
+    }
+    Ok(())
 }
 
 /// The members of `old` that are none of `known`: they stay.

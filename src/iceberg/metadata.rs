@@ -11,6 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Trouble;
+use super::kept;
 use super::limits;
 use super::shown;
 
@@ -84,6 +85,7 @@ impl Metadata {
             }
         }
         logged(&document)?;
+        kept::ids_are_unique(&document, kept::LISTS)?;
         let seen = shown::seen(&document)?;
         Ok(Self { document, seen })
     }

@@ -57,7 +57,7 @@ impl From<iceberg::Error> for Trouble {
             ErrorKind::FeatureUnsupported => Class::Unsupported,
             _ => Class::Invalid,
         };
-        Self::new(class, error.message())
+        Self::new(class, error.message().trim_end_matches('.'))
     }
 }
 
@@ -72,5 +72,19 @@ pub(super) fn guarded<T>(
     match catch_unwind(AssertUnwindSafe(ask)) {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Trouble::invalid(format!("{what} cannot be made sense of"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_crate_is_a_refusal() {
+        // As a panic is, and nothing is printed.
+        let broken =
+            || -> Result<(), iceberg::Error> { std::panic::resume_unwind(Box::new("index")) };
+        let trouble = guarded("the schema", broken).expect_err("a refusal");
+        assert_eq!(trouble, Trouble::invalid("the schema cannot be made sense of"));
     }
 }

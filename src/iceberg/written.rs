@@ -10,6 +10,7 @@ use serde_json::json;
 use super::Metadata;
 use super::Trouble;
 use super::kept;
+use super::kept::LISTS;
 use super::kept::List;
 use super::metadata::Logged;
 use super::shown;
@@ -23,16 +24,6 @@ pub(super) struct Given {
     pub(super) statistics: Vec<Value>,
     pub(super) partition_statistics: Vec<Value>,
 }
-
-/// The lists whose entries are known by an id.
-const LISTS: &[(&str, &str)] = &[
-    ("schemas", "schema-id"),
-    ("partition-specs", "spec-id"),
-    ("sort-orders", "order-id"),
-    ("snapshots", "snapshot-id"),
-    ("statistics", "snapshot-id"),
-    ("partition-statistics", "snapshot-id"),
-];
 
 /// Members that are carried over as the crate has them.
 const PLAIN: &[&str] = &[

@@ -160,6 +160,8 @@ crash_points! {
     CatalogCancelBucketReleased = "catalog.cancel.bucket_released",
     /// The cut-over record is gone.
     CatalogCancelCutOverRemoved = "catalog.cancel.cut_over_removed",
+    /// It is recorded that the empty snapshot goes with the last migration.
+    CatalogCancelMarked = "catalog.cancel.marked",
     /// The empty snapshot that the migrations had made is gone.
     CatalogCancelSnapshotRemoved = "catalog.cancel.snapshot_removed",
     /// The registry fence is gone.

@@ -4,6 +4,8 @@
 //! tests of a running node send those), and what reads a kernel's own files.
 
 mod disk;
+#[cfg(feature = "iceberg")]
+mod iceberg;
 pub(super) mod network;
 pub(super) mod peer;
 mod records;
@@ -21,6 +23,8 @@ pub fn all() -> Vec<Target> {
         peer::TARGETS,
         network::TARGETS,
         run_files::TARGETS,
+        #[cfg(feature = "iceberg")]
+        iceberg::TARGETS,
     ]
     .concat()
 }

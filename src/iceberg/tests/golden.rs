@@ -9,7 +9,10 @@ use super::*;
 
 /// The recorded flows, when they are on this machine.
 fn recorded() -> Vec<(PathBuf, Value)> {
-    let Some(golden) = std::env::var_os("FIREDRILL_GOLDEN") else { return Vec::new() };
+    let Some(golden) = std::env::var_os("FIREDRILL_GOLDEN") else {
+        println!("skipped: FIREDRILL_GOLDEN names no recorded server");
+        return Vec::new();
+    };
     let mut found = Vec::new();
     let mut folders = vec![Path::new(&golden).join("catalog")];
     while let Some(folder) = folders.pop() {

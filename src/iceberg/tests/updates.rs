@@ -420,6 +420,12 @@ fn a_document_that_is_not_whole_is_refused() {
         *document.pointer_mut(pointer).unwrap() = value;
         assert_eq!(class(Metadata::from_document(document)), Class::Invalid, "{pointer}");
     }
+    for list in ["schemas", "partition-specs", "sort-orders", "snapshots"] {
+        let mut document = whole.clone();
+        let entry = document[list][0].clone();
+        document[list].as_array_mut().unwrap().push(entry);
+        assert_eq!(class(Metadata::from_document(document)), Class::Invalid, "{list}");
+    }
     let mut three = whole;
     three["format-version"] = json!(3);
     assert_eq!(class(Metadata::from_document(three)), Class::Unsupported);

@@ -148,6 +148,10 @@ fn a_view_that_is_not_whole_is_refused() {
         document.as_object_mut().unwrap().remove(key);
         assert_eq!(class(View::from_document(document)), Class::Invalid, "{key}");
     }
+    let mut twice = whole.clone();
+    let entry = twice["versions"][0].clone();
+    twice["versions"].as_array_mut().unwrap().push(entry);
+    assert_eq!(class(View::from_document(twice)), Class::Invalid);
     let mut two = whole;
     two["format-version"] = json!(2);
     assert_eq!(class(View::from_document(two)), Class::Unsupported);

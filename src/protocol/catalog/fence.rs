@@ -194,6 +194,40 @@ impl CutOver {
     }
 }
 
+/// Says that the last cancellation has removed an empty snapshot (ours, M5): its absence is no loss to a process
+/// that saw it, and the next snapshot's epoch is above its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cancelled {
+    /// 1.
+    pub version: u32,
+    /// The epoch of the snapshot that was removed; 0 when it had none.
+    pub epoch: u64,
+}
+
+impl Cancelled {
+    /// The record of a snapshot of this epoch.
+    pub fn new(epoch: u64) -> Self {
+        Self { version: 1, epoch }
+    }
+
+    /// Reads the record.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Invalid`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, Refusal> {
+        let record: Self = parse("cancellation record", keys::CANCELLED, bytes)?;
+        if record.version != 1 {
+            let version = record.version;
+            return Err(
+                Class::Invalid.because(format!("a cancellation record of version {version}"))
+            );
+        }
+        Ok(record)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,6 +27,8 @@ pub const REGISTRY_LOCK: &str =
     "s3tables/catalog/backing-migration/durable-strong-global-fence.lock";
 /// Says that durable-strong processes have taken over (ours, M6).
 pub const CUT_OVER: &str = "s3tables/catalog/backing-migration/firedrill-cut-over.json";
+/// Says that the last cancellation has removed an empty snapshot (ours, M5).
+pub const CANCELLED: &str = "s3tables/catalog/backing-migration/firedrill-cancelled.json";
 /// The prefix of a table bucket that only the catalog writes.
 pub const RESERVED: &str = ".rustfs-table";
 /// The warehouse that every table bucket has: a component of paths only.

@@ -14,6 +14,9 @@
 //! | [`snapshot`], [`fingerprint`] | the strong snapshot, its validation, a bucket's fingerprint |
 //! | [`history`] | what commit records prove |
 //! | [`object`], [`recovery`] | the flows of object-backed state |
+//! | [`strong`] | the changes of durable-strong state |
+//! | [`migration`] | from one to the other, and back |
+//! | [`report`] | what an operator is told of one table |
 //! | [`settings`], [`page`], [`actions`], [`refusal`] | switches, pages, permissions, answers |
 //!
 //! # Sources
@@ -22,6 +25,8 @@
 
 pub mod actions;
 pub mod commit_record;
+#[cfg(test)]
+mod depot;
 pub mod entry;
 pub mod fence;
 pub mod fingerprint;
@@ -30,6 +35,7 @@ mod fixture;
 pub mod history;
 pub mod json;
 pub mod keys;
+pub mod migration;
 pub mod name;
 pub mod object;
 pub mod page;
@@ -37,6 +43,8 @@ pub mod prefix;
 pub mod record;
 pub mod recovery;
 pub mod refusal;
+pub mod report;
 pub mod settings;
 pub mod snapshot;
+pub mod strong;
 pub mod write;

@@ -6,9 +6,9 @@
 //!
 //! # What the performer owes
 //!
-//! - [`Outcome::Done`] and [`Outcome::PreconditionFailed`]: read everything again and ask again.
-//! - [`Outcome::Unknown`]: read again and ask again, too, with the request's `attempted` set where it has one, a
-//!   bounded number of times; when reading does not answer it either, the request ends with
+//! - [`Outcome::Done`] and [`Outcome::PreconditionFailed`]: read everything again and ask again, with the request's
+//!   `attempted` set where it has one and the entry's write was sent.
+//! - [`Outcome::Unknown`]: read again and ask again, too, a bounded number of times; when reading does not answer it either, the request ends with
 //!   [`Class::Unknown`](super::refusal::Class::Unknown).
 //! - A step that [`Write::is_best_effort`] comes after the linearising one: its failure is logged and the flow is
 //!   asked for its answer with the request's `leaves_unfinished` set.

@@ -26,4 +26,6 @@ pub mod namespace;
 pub mod permit;
 pub mod reservation;
 pub mod resolve;
+#[cfg(test)]
+mod tests;
 pub mod view;

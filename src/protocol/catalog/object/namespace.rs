@@ -49,7 +49,7 @@ pub struct Request {
     pub namespace: Namespace,
     /// The properties of a creation.
     pub properties: BTreeMap<String, String>,
-    /// Whether a write of this request may have happened whose answer was lost.
+    /// Whether this request has sent a write of the namespace's entry already, whatever was heard of it.
     pub attempted: bool,
 }
 

@@ -47,6 +47,15 @@ pub fn check_registry(fence: Option<&RegistryFence>) -> Result<(), Refusal> {
     Err(Class::Unavailable.because(format!("table buckets are fenced by migration {id}")))
 }
 
+/// Refuses to delete a bucket that a migration holds: its part of the snapshot would be left without it (M7).
+///
+/// # Errors
+///
+/// [`Class::Conflict`].
+pub fn check_bucket_deletion(fence: Option<&BucketFence>) -> Result<(), Refusal> {
+    check_bucket(fence, Purpose::Change)
+}
+
 /// Refuses to serve object-backed state that a durable-strong process has taken over.
 ///
 /// # Errors
@@ -76,6 +85,8 @@ mod tests {
         assert_eq!(refusal(Purpose::Create).class, Class::Unavailable);
         assert_eq!(refusal(Purpose::Change).class, Class::Conflict);
         assert!(check_bucket(None, Purpose::Create).is_ok());
+        assert!(check_bucket_deletion(Some(&fence)).is_err());
+        assert!(check_bucket_deletion(None).is_ok());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Views: metadata of format version 1, how it begins and how it goes on.
+//! The first document of a view, and the next.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -12,29 +12,17 @@ use iceberg::spec::ViewVersion;
 use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
-use uuid::Uuid;
 
-use super::Fresh;
-use super::Trouble;
-use super::kept;
-use super::kept::List;
-use super::limits;
-use super::shown;
-use super::shown::read;
-use super::trouble::guarded;
-
-/// The metadata of a view that was found whole.
-#[derive(Debug, Clone)]
-pub struct View {
-    document: Map<String, Value>,
-    seen: ViewMetadata,
-}
-
-impl PartialEq for View {
-    fn eq(&self, other: &Self) -> bool {
-        self.document == other.document
-    }
-}
+use super::View;
+use super::document::served;
+use crate::iceberg::Fresh;
+use crate::iceberg::Trouble;
+use crate::iceberg::kept;
+use crate::iceberg::kept::List;
+use crate::iceberg::limits;
+use crate::iceberg::shown;
+use crate::iceberg::shown::read;
+use crate::iceberg::trouble::guarded;
 
 /// The body of a request that creates a view.
 #[derive(Debug, Clone, serde::Deserialize)]
@@ -62,69 +50,6 @@ impl CreateView {
     pub fn parse(body: &[u8]) -> Result<Self, Trouble> {
         serde_json::from_slice(body)
             .map_err(|error| Trouble::invalid(format!("the request is not valid: {error}")))
-    }
-}
-
-impl View {
-    /// Reads the plain bytes of a metadata file.
-    ///
-    /// # Errors
-    /// `Invalid` when it is too large, no JSON, or not whole; `Unsupported` for another format version than 1.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Trouble> {
-        if bytes.len() > limits::METADATA_BYTES_MAX {
-            return Err(Trouble::invalid("the view metadata is larger than 50 MiB"));
-        }
-        let document = serde_json::from_slice(bytes)
-            .map_err(|error| Trouble::invalid(format!("the view metadata is no JSON: {error}")))?;
-        Self::from_document(document)
-    }
-
-    /// Takes a document that was parsed already.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse).
-    pub fn from_document(document: Value) -> Result<Self, Trouble> {
-        limits::ids_have_room(&document)?;
-        let Value::Object(document) = document else {
-            return Err(Trouble::invalid("the view metadata is no JSON object"));
-        };
-        match document.get("format-version").and_then(Value::as_i64) {
-            Some(version) => served(version)?,
-            None => return Err(Trouble::invalid("the view metadata has no format-version")),
-        }
-        let mut shown = document.clone();
-        shown::mark(shown.get_mut("version-log"));
-        let seen = read("the view metadata", Value::Object(shown))?;
-        Ok(Self { document, seen })
-    }
-
-    /// The document, for an answer.
-    pub fn document(&self) -> Value {
-        Value::Object(self.document.clone())
-    }
-
-    /// The bytes of its file: the same document is always the same bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.document).unwrap_or_default()
-    }
-
-    /// The view's UUID.
-    pub fn uuid(&self) -> Uuid {
-        self.seen.uuid()
-    }
-
-    /// Where the view's files lie, without a slash at the end.
-    pub fn location(&self) -> &str {
-        self.seen.location().trim_end_matches('/')
-    }
-
-    /// The view's properties.
-    pub fn properties(&self) -> Map<String, Value> {
-        self.document.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
-    }
-
-    fn list(&self, key: &str) -> &[Value] {
-        self.document.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -181,14 +106,6 @@ pub fn view_transition(old: &View, new: &View) -> Result<(), Trouble> {
         return Err(Trouble::invalid("the uuid of a view never changes"));
     }
     Ok(())
-}
-
-fn served(version: i64) -> Result<(), Trouble> {
-    if version == 1 {
-        return Ok(());
-    }
-    let text = format!("format version {version} of Iceberg views is not served");
-    Err(Trouble::unsupported(text))
 }
 
 /// What a request brought, as it wrote it.
