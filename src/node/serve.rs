@@ -49,6 +49,7 @@ use crate::node::peer::server::PeerServer;
 use crate::node::peer::words;
 use crate::node::s3::Gateway;
 use crate::node::s3::access::Gate;
+use crate::node::s3::rights::Origin;
 use crate::node::s3::rights::Rights;
 use crate::node::service::Node;
 use crate::node::store::Store;
@@ -104,7 +105,7 @@ impl Server {
                     };
                     let server = Arc::clone(self);
                     tokio::spawn(async move {
-                        server.converse(stream).await;
+                        server.converse(stream, Origin(from.ip())).await;
                         drop(place);
                     });
                 }
@@ -127,7 +128,7 @@ impl Server {
         }
     }
 
-    async fn converse(self: Arc<Self>, stream: TcpStream) {
+    async fn converse(self: Arc<Self>, stream: TcpStream, from: Origin) {
         // An answer's head and its first bytes leave together anyway.
         let _ = stream.set_nodelay(true);
         if let Err(error) = patience::end_when_unread(&stream, self.client_wait) {
@@ -136,8 +137,9 @@ impl Server {
         let server = Arc::clone(&self);
         let wanted = Wanted::default();
         let stream = Interim::new(TokioIo::new(stream), wanted.clone());
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
             wanted.look_at(&request);
+            request.extensions_mut().insert(from);
             Arc::clone(&server).finish(request)
         });
         let mut http = http1::Builder::new();

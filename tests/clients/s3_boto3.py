@@ -920,9 +920,21 @@ def policies(w):
     time.sleep(1.1)
     same(body_of(w.nobody.get_object(Bucket=bucket, Key="tagged")), b"t")
     refused(403, "AccessDenied", w.nobody.get_object, Bucket=bucket, Key="open/k")
+    few = {"Effect": "Allow", "Principal": "*", "Action": "s3:ListBucket", "Resource": arn, "Condition": {
+        "NumericLessThanEquals": {"s3:max-keys": 2}, "IpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]},
+        "DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}, "Null": {"s3:delimiter": "true"}}}
+    w.s3.put_bucket_policy(Bucket=bucket, Policy=policy(few))
+    time.sleep(1.1)
+    same(w.nobody.list_objects_v2(Bucket=bucket, MaxKeys=2)["KeyCount"], 2)
+    for given in ({}, {"MaxKeys": 3}, {"MaxKeys": 2, "Delimiter": "/"}):
+        refused(403, "AccessDenied", w.nobody.list_objects_v2, Bucket=bucket, **given)
+    elsewhere = {**few, "Condition": {"NotIpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]}}}
+    w.s3.put_bucket_policy(Bucket=bucket, Policy=policy(elsewhere))
+    time.sleep(1.1)
+    refused(403, "AccessDenied", w.nobody.list_objects_v2, Bucket=bucket, MaxKeys=2)
     for bad in ("{", policy({**read, "Action": "s3:NoSuchThing"}), policy({**read, "Resource": "arn:aws:s3:::x"})):
         refused(400, "MalformedPolicy", w.s3.put_bucket_policy, Bucket=bucket, Policy=bad)
-    strange = {**read, "Condition": {"NumericLessThan": {"s3:max-keys": "9"}}}
+    strange = {**read, "Condition": {"ArnLike": {"aws:username": "9"}}}
     refused(501, "NotImplemented", w.s3.put_bucket_policy, Bucket=bucket, Policy=policy(strange))
     w.s3.delete_bucket_policy(Bucket=bucket)
     time.sleep(1.1)

@@ -90,6 +90,7 @@ impl S3Auth for Gate {
 #[async_trait::async_trait]
 impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let from = context.extensions_mut().get().copied();
         let operation = context.s3_op().name();
         self.metrics.operation(operation);
         if operation == "PostObject" {
@@ -116,6 +117,7 @@ impl S3Access for Gate {
             headers: context.headers(),
             uri: context.uri(),
             tags: None,
+            from,
         };
         self.rights.may(&asked).await?;
         let Some(source) = context.headers().get("x-amz-copy-source") else { return Ok(()) };

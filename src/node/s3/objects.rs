@@ -229,6 +229,7 @@ pub async fn delete_objects(
         headers: &request.headers,
         uri: &request.uri,
         tags: None,
+        from: request.extensions.get().copied(),
     };
     // A principal needs the action of the whole; policy and grants are about each object.
     if asked.caller.is_some() && !gateway.rights.has_action(asked.caller, asked.operation) {

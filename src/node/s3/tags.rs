@@ -83,6 +83,7 @@ pub async fn put_object_tagging(
     request: S3Request<PutObjectTaggingInput>,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
     unsupported::refuse(&request.headers)?;
+    let from = request.extensions.get().copied();
     let (caller, headers, uri) = (request.credentials, request.headers, request.uri);
     let input = request.input;
     let version = convert::version(input.version_id)?;
@@ -96,6 +97,7 @@ pub async fn put_object_tagging(
         headers: &headers,
         uri: &uri,
         tags: Some(&tags),
+        from,
     };
     gateway.rights.may(&asked).await?;
     let target = convert::target(input.bucket, input.key);
