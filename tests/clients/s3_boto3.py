@@ -889,6 +889,16 @@ def grants(w):
     time.sleep(1.1)
     refused(403, "AccessDenied", w.nobody.put_object, Bucket=bucket, Key="anonymous", Body=b"")
     refused(403, "AccessDenied", w.s3.list_objects_v2, Bucket=bucket, ExpectedBucketOwner="somebody")
+    w.s3.put_object(Bucket=bucket, Key="given", Body=b"g", GrantRead=f'uri="{everyone}"',
+                    GrantFullControl='id="firedrill"')
+    answer = w.s3.get_object_acl(Bucket=bucket, Key="given")
+    same(told(answer), sorted(own + [(everyone, "READ")]))
+    same(body_of(w.nobody.get_object(Bucket=bucket, Key="given")), b"g")
+    for code, given in (("InvalidArgument", 'id="nobody-we-know"'), ("InvalidArgument", "all"),
+                        ("UnresolvableGrantByEmailAddress", 'emailAddress="a@b.example"')):
+        refused(400, code, w.s3.put_object, Bucket=bucket, Key="given", Body=b"", GrantRead=given)
+    refused(400, "InvalidRequest", w.s3.put_object, Bucket=bucket, Key="given", Body=b"", ACL="private",
+            GrantRead=f'uri="{everyone}"')
 
 
 @check
@@ -981,7 +991,7 @@ def what_is_not_there_says_so(w):
         status, _, body = w.raw.send(method, f"/{bucket}/k", query)
         same((status, b"NotImplemented" in body), (501, True), f"{method} ?{query}: {body}")
     for given in ({"ServerSideEncryption": "AES256"}, {"ObjectLockMode": "GOVERNANCE"},
-                  {"WebsiteRedirectLocation": "/x"}, {"GrantRead": "id=x"}, {"WriteOffsetBytes": 1}):
+                  {"WebsiteRedirectLocation": "/x"}, {"WriteOffsetBytes": 1}):
         refused(501, "NotImplemented", w.s3.put_object, Bucket=bucket, Key="k", Body=b"y", **given)
     same(body_of(w.s3.get_object(Bucket=bucket, Key="k")), b"x")
     refused(501, "NotImplemented", w.s3.create_bucket, Bucket=bucket + "-l", ObjectLockEnabledForBucket=True)

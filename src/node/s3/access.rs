@@ -56,6 +56,11 @@ impl Principals {
         self.0.get(access_key).map(|principal| principal.account.as_str())
     }
 
+    /// Whether a principal belongs to this account.
+    pub fn has_account(&self, account: &str) -> bool {
+        self.0.values().any(|principal| principal.account == account)
+    }
+
     /// Whether the holder of `access_key` may do `action`.
     pub fn allows(&self, access_key: &str, action: &str) -> bool {
         let Some(principal) = self.0.get(access_key) else { return false };

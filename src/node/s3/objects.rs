@@ -27,7 +27,7 @@ pub async fn put_object(
     gateway: &Gateway,
     request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
-    unsupported::refuse(&request.headers)?;
+    unsupported::refuse_but_grants(&request.headers)?;
     let input = request.input;
     let asked = input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str);
     let acl =
@@ -292,7 +292,7 @@ pub async fn copy_object(
     gateway: &Gateway,
     request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
-    unsupported::refuse(&request.headers)?;
+    unsupported::refuse_but_grants(&request.headers)?;
     let input = request.input;
     let source = copy_source(&input.copy_source, &request.headers)?;
     let target = convert::target(input.bucket, input.key);

@@ -130,6 +130,11 @@ impl Rights {
         named.map_or(Who::Anyone, |(name, account)| Who::Principal { name, account })
     }
 
+    /// Whether there is such an account.
+    pub fn has_account(&self, account: &str) -> bool {
+        account == ACCOUNT || self.principals.has_account(account)
+    }
+
     /// Whether this access key may do an operation at all.
     pub fn has_action(&self, caller: Option<&str>, operation: &str) -> bool {
         caller.is_some_and(|name| self.principals.allows(name, &format!("s3:{operation}")))
