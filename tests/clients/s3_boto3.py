@@ -522,6 +522,7 @@ def checksums_of_puts(w):
     refused(400, "InvalidDigest", w.s3.put_object, Bucket=bucket, Key="bad", Body=b"x", ContentMD5="no")
     refused(400, "BadDigest", w.s3.put_object, Bucket=bucket, Key="bad", Body=b"other",
             ChecksumSHA256=known["SHA256"])
+    refused(400, "BadDigest", w.s3.put_object, Bucket=bucket, Key="bad", Body=b"other", ChecksumSHA256="bad")
     refused(404, "NoSuchKey", w.s3.get_object, Bucket=bucket, Key="bad")
 
 
@@ -546,6 +547,10 @@ def checksums_of_uploads(w):
     answer, _, _ = upload(w.s3, bucket, "composite", parts, ChecksumAlgorithm="CRC32")
     each = b"".join(zlib.crc32(part).to_bytes(4, "big") for part in parts)
     same(answer["ChecksumCRC32"], crc32(each) + "-2")
+    for number, part in enumerate(parts, 1):
+        for call in (w.s3.get_object, w.s3.head_object):
+            got = call(Bucket=bucket, Key="full", PartNumber=number, ChecksumMode="ENABLED")
+            same((got["ChecksumCRC32"], got["ChecksumType"]), (crc32(part), "FULL_OBJECT"), f"part {number}")
     refused(400, "BadDigest", lambda **given: upload(
         w.s3, bucket, "wrong", parts, given, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT"),
         ChecksumCRC32=crc32(b"other"), ChecksumType="FULL_OBJECT")

@@ -257,7 +257,8 @@ fn checksum_of(
         });
     }
     let whole = whole.unwrap_or(0).to_be_bytes();
-    Ok(Record::full_object(algorithm, whole[8 - bytes..].to_vec()))
+    let digests = digests.into_iter().map(|(digest, _)| digest).collect();
+    Ok(Record::full_object(algorithm, whole[8 - bytes..].to_vec(), digests))
 }
 
 /// Brings the listed parts to every drive that has the upload, if too few drives have them all. Answers the
