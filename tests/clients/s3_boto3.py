@@ -906,6 +906,80 @@ def grants(w):
             GrantRead=f'uri="{everyone}"')
 
 
+def posted(w, bucket, fields, contents=b"contents", file_name="file.txt"):
+    """Posts a form as a browser does; answers status, headers and body."""
+    boundary, parts = uuid.uuid4().hex, []
+    for name, value in fields.items():
+        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode())
+    if contents is not None:
+        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file_name}"\r\n'
+                     "Content-Type: text/plain\r\n\r\n".encode() + contents + b"\r\n")
+    body = b"".join(parts) + f"--{boundary}--\r\n".encode()
+    request = urllib.request.Request(f"{w.endpoints[0]}/{bucket}", data=body, method="POST", headers={
+        "Content-Type": f"multipart/form-data; boundary={boundary}"})
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_):
+            return None
+
+    try:
+        with urllib.request.build_opener(Stay, urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+@check
+def forms(w):
+    bucket = w.bucket(versioning="Enabled")
+
+    def form(key, conditions=(), expires=600, **fields):
+        made = w.s3.generate_presigned_post(bucket, key, Fields=fields or None, ExpiresIn=expires, Conditions=[
+            *({name: value} for name, value in fields.items()), *conditions])
+        return made["fields"]
+
+    large = noise(3 * MIB + 17)
+    status, headers, body = posted(w, bucket, form("a/${filename}", **{
+        "Content-Type": "text/x", "x-amz-meta-colour": "blue", "success_action_status": "201", "acl": "public-read",
+        "tagging": "<Tagging><TagSet><Tag><Key>a b</Key><Value>c</Value></Tag></TagSet></Tagging>"}), large,
+        "C:\\folder\\name.bin")
+    same((status, b"<Key>a/name.bin</Key>" in body), (201, True), body)
+    got = w.nobody.get_object(Bucket=bucket, Key="a/name.bin")
+    same((body_of(got) == large, got["ContentType"], got["Metadata"], got["VersionId"]),
+         (True, "text/x", {"colour": "blue"}, headers["x-amz-version-id"]))
+    same(w.s3.get_object_tagging(Bucket=bucket, Key="a/name.bin")["TagSet"], [{"Key": "a b", "Value": "c"}])
+    to = "http://127.0.0.1:9/then?a=b"
+    status, headers, _ = posted(w, bucket, form("k", success_action_redirect=to))
+    etag = w.s3.head_object(Bucket=bucket, Key="k")["ETag"].strip('"')
+    same((status, headers["Location"]), (303, f"{to}&bucket={bucket}&key=k&etag=%22{etag}%22"))
+    digest = base64.b64encode(hashlib.sha256(b"contents").digest()).decode()
+    same(posted(w, bucket, {**form("k"), "x-amz-checksum-sha256": digest})[0], 204)
+
+    for what, status, code, fields, contents in (
+        ("another key", 403, "AccessDenied", {**form("k"), "key": "other"}, b"x"),
+        ("a field more", 403, "AccessDenied", {**form("k"), "x-amz-meta-a": "b"}, b"x"),
+        ("a signature that is wrong", 403, "SignatureDoesNotMatch", {**form("k"), "x-amz-signature": "0" * 64}, b"x"),
+        ("a key nobody has", 403, "InvalidAccessKeyId",
+         {**form("k"), "x-amz-credential": "nobody/20260101/us-east-1/s3/aws4_request"}, b"x"),
+        ("no signature", 400, "InvalidArgument", {"key": "k", "policy": form("k")["policy"]}, b"x"),
+        ("out of time", 403, "AccessDenied", form("k", expires=-5), b"x"),
+        ("too small", 400, "EntityTooSmall", form("k", [["content-length-range", 2, 4]]), b"x"),
+        ("too large", 400, "EntityTooLarge", form("k", [["content-length-range", 2, 4]]), b"x" * 5),
+        ("another checksum", 400, "BadDigest", {**form("k"), "x-amz-checksum-sha256": digest}, b"x"),
+        ("no file", 400, "IncorrectNumberOfFilesInPostRequest", form("k"), None),
+        ("encryption", 501, "NotImplemented", form("k", **{"x-amz-server-side-encryption": "AES256"}), b"x"),
+        ("nobody", 403, "AccessDenied", {"key": "k"}, b"x"),
+        ("too much before the file", 400, "MaxPostPreDataLengthExceeded", {"key": "k", "x": "y" * 20_001}, b"x"),
+    ):
+        got, _, body = posted(w, bucket, fields, contents)
+        same((got, code.encode() in body), (status, True), f"{what}: {body}")
+    same(len(w.s3.list_object_versions(Bucket=bucket, Prefix="k")["Versions"]), 2, "nothing else was stored")
+    w.s3.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+    time.sleep(1.1)
+    same(posted(w, bucket, {"key": "anybody/${filename}", "button": "go"})[0], 204)
+    same(body_of(w.s3.get_object(Bucket=bucket, Key="anybody/file.txt")), b"contents")
+
+
 @check
 def policies(w):
     bucket = w.bucket()

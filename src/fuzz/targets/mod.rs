@@ -3,6 +3,7 @@
 //! Left out: what libraries decode before we see it (HTTP heads, the XML bodies of S3 requests, chunk framing; the
 //! tests of a running node send those), and what reads a kernel's own files.
 
+pub(super) mod access;
 mod disk;
 pub(super) mod network;
 pub(super) mod peer;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Target> {
         replacement::TARGETS,
         peer::TARGETS,
         network::TARGETS,
+        access::TARGETS,
         run_files::TARGETS,
     ]
     .concat()

@@ -99,8 +99,9 @@ impl S3Access for Gate {
         let operation = context.s3_op().name();
         self.metrics.operation(operation);
         if operation == "PostObject" {
-            // s3s would make a PUT of it, and leave out the fields of the form that it does not know.
-            return Err(s3_error!(NotImplemented, "uploads by forms are not implemented"));
+            // s3s would make a PUT of it, and leave out the fields of the form that it does not know: those that are
+            // posted as they should be were taken before ([`super::forms`]).
+            return Err(s3_error!(NotImplemented, "a form is posted to a bucket, without a query"));
         }
         let caller = context.credentials().map(|credentials| credentials.access_key.as_str());
         let path = context.s3_path();

@@ -32,6 +32,14 @@ pub fn of_header(headers: &HeaderMap) -> S3Result<Option<String>> {
     Ok(stored(&tags))
 }
 
+/// The tags of a form's field, which has them as a document, as an object keeps them.
+pub fn of_document(text: &str) -> S3Result<Option<String>> {
+    let document: Document = de::from_str(text)
+        .map_err(|error| s3_error!(MalformedXML, "the field tagging: {error}"))?;
+    let tags = tags::check(document.pairs(), tags::OBJECT_TAGS_MAX).map_err(refusal)?;
+    Ok(stored(&tags))
+}
+
 /// How many tags an object has; nothing when it has none.
 pub fn count(info: &ObjectInfo) -> Option<i32> {
     let tags = tags_of(info);
