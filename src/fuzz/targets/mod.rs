@@ -3,6 +3,7 @@
 //! Left out: what libraries decode before we see it (HTTP heads, the XML bodies of S3 requests, chunk framing; the
 //! tests of a running node send those), and what reads a kernel's own files.
 
+pub(super) mod access;
 mod disk;
 #[cfg(feature = "iceberg")]
 mod iceberg;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Target> {
         replacement::TARGETS,
         peer::TARGETS,
         network::TARGETS,
+        access::TARGETS,
         run_files::TARGETS,
         #[cfg(feature = "iceberg")]
         iceberg::TARGETS,

@@ -18,6 +18,7 @@ use crate::disk::drive::Staging;
 use crate::disk::format::erasure::Erasure;
 use crate::disk::format::frame;
 use crate::disk::format::xl_meta::Version;
+use crate::node::seams::BoxFuture;
 use crate::protocol::object::decide::Backing;
 use crate::value::ObjectKey;
 
@@ -31,6 +32,10 @@ pub(super) async fn bring(
     let lacks =
         |slot: &usize| copies.copies[*slot].meta().is_some() && !backing.holders.contains(slot);
     let to: Vec<usize> = (0..copies.copies.len()).filter(lacks).collect();
+    // Where the bucket was lost with the key, nothing can be written before it is there again.
+    if let Err(error) = remake(store, copies).await {
+        tracing::warn!(target = %copies.target, %error, "the bucket is not made again on drives that lack it");
+    }
     match rebuild(store, lock, copies, backing, &to).await {
         Ok(answers) => answers.iter().any(|(_, answer)| answer.is_ok()),
         Err(error) => {
@@ -38,6 +43,11 @@ pub(super) async fn bring(
             false
         }
     }
+}
+
+/// Makes the bucket where it was lost with the key. Boxed, because looking for the bucket may bring its record in turn.
+fn remake<'a>(store: &'a Arc<Store>, copies: &'a Copies) -> BoxFuture<'a, Result<(), StoreError>> {
+    Box::pin(store.remake_bucket(copies))
 }
 
 /// Writes a version to the drives `to`, as each of them stores it; what each answered stands in the result.

@@ -61,6 +61,39 @@ async fn as_many_drives_as_there_is_parity_may_be_away_while_reading() {
     reads_without(6, Mood::Hung).await;
 }
 
+/// Goal: with as many data as parity shards, half of the drives may lose a key, its metadata or the whole bucket, in
+/// any mix: it is read, whole, and stands on a write quorum again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_of_four_drives_may_lose_a_key_or_its_bucket() {
+    let losses: [(&str, fn(&std::path::Path)); 4] = [
+        ("the bucket", |bucket| std::fs::remove_dir_all(bucket).unwrap()),
+        ("the key", |bucket| std::fs::remove_dir_all(bucket.join("k")).unwrap()),
+        ("xl.meta", |bucket| std::fs::remove_file(bucket.join("k/xl.meta")).unwrap()),
+        ("sense", |bucket| std::fs::write(bucket.join("k/xl.meta"), "XL2 no").unwrap()),
+    ];
+    for size in SIZES {
+        for (first, lose) in losses {
+            for (second, lose_too) in losses {
+                let bench = Bench::new(4, BucketState::Unversioned).await;
+                bench.put("k", &contents(size, 9)).await.unwrap();
+                bench.quiet().await;
+                lose(&bench.root(0).join("bkt"));
+                lose_too(&bench.root(2).join("bkt"));
+                let what = format!("{first} and {second} are lost, {size} bytes");
+                assert!(bench.get("k").await == Ok(contents(size, 9)), "{what}");
+                let written = bench.put("k", b"after").await;
+                // Two that cannot say what they hold are too many to be written past, until they are healed.
+                if (first, second) == ("sense", "sense") {
+                    assert!(definite(&written), "{what}");
+                    continue;
+                }
+                assert!(written.is_ok(), "{what}: {written:?}");
+                assert!(bench.get("k").await == Ok(b"after".to_vec()), "{what}");
+            }
+        }
+    }
+}
+
 /// Goal: with too few drives a write is refused for certain and leaves nothing; with enough it stands.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_stand_on_a_quorum_or_leave_nothing() {
