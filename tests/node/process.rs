@@ -108,6 +108,7 @@ impl Cluster {
                 ..Limits::default()
             },
             release: Release::Current,
+            catalog: Default::default(),
         });
         Self { configs: configs.collect(), folder, running: BTreeMap::new() }
     }
