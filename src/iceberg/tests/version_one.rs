@@ -71,6 +71,7 @@ fn it_is_upgraded_to_version_two_and_stays_what_it_was() {
     assert_eq!(document["last-sequence-number"], 0);
     assert_eq!(document["snapshots"][0]["sequence-number"], 0);
     assert_eq!(next.refs(), table.refs());
+    assert_eq!(forward_safe(&table, &next), Ok(()), "the zero that version 1 implies");
     let same = json!([{"action": "upgrade-format-version", "format-version": 1}]);
     assert_eq!(applied(&table, same).unwrap().format_version(), 1);
     let upgraded_and_appended = json!([
