@@ -94,6 +94,9 @@ fn an_old_document_is_read() {
     let next = applied(&table, json!([])).unwrap().document();
     assert_eq!(next["refs"], json!({"main": {"type": "branch", "snapshot-id": 7}}));
     assert_eq!(next["snapshots"], document["snapshots"]);
+    let mut half = document.clone();
+    half["schemas"] = json!([schema()]);
+    assert_eq!(class(Metadata::from_document(half)), Class::Invalid, "which one is current?");
     let mut broken = document;
     broken["refs"] = json!({"x": {"type": "tag", "snapshot-id": 99}});
     assert_eq!(class(Metadata::from_document(broken)), Class::Invalid);
