@@ -130,6 +130,10 @@ fn orders(arguments: &RehearseArgs) -> Result<Orders, CatalogError> {
     }
     let stop_before = arguments.stop_before.as_ref().map(|name| name.parse()).transpose();
     let table = arguments.table.as_ref().map(|text| table(text)).transpose()?;
+    if table.is_some() && matches!(rehearsal, Rehearsal::Cutover | Rehearsal::SnapshotV2) {
+        let words = "--table is for the rehearsals of one table: disaster-recovery and scale-fault";
+        return Err(usage(words.to_owned()));
+    }
     Ok(Orders {
         execute: arguments.execute,
         backup: arguments.backup.clone(),

@@ -70,7 +70,8 @@ pub fn is_confirmed(warehouses: &[String], confirm: &[String]) -> Result<(), Cat
 }
 
 fn go(single: Single, arguments: &ReachArgs) -> Result<Exit, CatalogError> {
-    let (reach, orders) = (arguments.reach()?, arguments.orders(Rehearsal::Cutover)?);
+    let orders = arguments.orders(Rehearsal::Cutover)?;
+    let reach = arguments.reach()?;
     let wire = Arc::new(Client::new(reach, Arc::new(Recorder::none())));
     let result = reach::runtime()?.block_on(single::run(&wire, &orders, single));
     Ok(match result {

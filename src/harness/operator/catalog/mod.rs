@@ -35,3 +35,6 @@ pub mod step;
 pub mod steps;
 pub mod stress;
 pub mod turn;
+
+#[cfg(test)]
+mod tests;

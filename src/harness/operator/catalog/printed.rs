@@ -260,6 +260,20 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
         Step::SafeRecoveryRepair | Step::RecoveryUnderLoad => {
             vec![sent(at.recovery(table), &[200])]
         }
+        Step::StaleTokenCommitConflict => {
+            let current = &subject.pointer.metadata_location;
+            let body = steps::pointer_commit(current, steps::STALE_TOKEN, current);
+            vec![sent(at.commit(table, body), &[409])]
+        }
+        Step::MissingMetadataObjectRejected => {
+            let current = &subject.pointer.metadata_location;
+            let target = steps::absent_metadata(current, &orders.commit_id("absent"));
+            let token = &subject.pointer.version_token;
+            let body = steps::pointer_commit(current, token, &target);
+            let it = sent(at.commit(table, body), &[400]);
+            let field = "expected-version-token";
+            vec![if is_own { it.taking(field, "probe", "/version-token") } else { it }]
+        }
         Step::RollbackToKnownMetadata => {
             let target = subject.earlier.as_deref().unwrap_or(&subject.pointer.metadata_location);
             let rollback = at.rollback(table, target, &subject.pointer.version_token);
@@ -267,7 +281,7 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
             vec![if is_own { it.taking("version-token", "probe", "/version-token") } else { it }]
         }
         Step::RollbackUnderLoad => {
-            let token = "token-00000000-0000-4000-8000-000000000000";
+            let token = steps::STALE_TOKEN;
             let target = subject.earlier.as_deref().unwrap_or(&subject.pointer.metadata_location);
             vec![sent(at.rollback(table, target, token), &[400, 409])]
         }

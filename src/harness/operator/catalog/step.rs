@@ -41,6 +41,8 @@ pub enum Step {
     VerifyV2,
     ExportCatalogState,
     LoadTableBeforeRecovery,
+    StaleTokenCommitConflict,
+    MissingMetadataObjectRejected,
     InjectGap,
     ReadRecoveryDiagnostics,
     SafeRecoveryRepair,
@@ -108,7 +110,7 @@ const SNAPSHOT_V2: [Step; 11] = [
     PreserveBackup,
 ];
 
-const DISASTER_RECOVERY: [Step; 20] = [
+const DISASTER_RECOVERY: [Step; 22] = [
     Identify,
     Inventory,
     TakeBackup,
@@ -117,6 +119,8 @@ const DISASTER_RECOVERY: [Step; 20] = [
     PlantProbe,
     ExportCatalogState,
     LoadTableBeforeRecovery,
+    StaleTokenCommitConflict,
+    MissingMetadataObjectRejected,
     InjectGap,
     ReadRecoveryDiagnostics,
     SafeRecoveryRepair,
@@ -252,6 +256,13 @@ impl Step {
                 ("capture-baseline", "pointer, token, generation and identity are recorded")
             }
             LoadTableBeforeRecovery => ("capture-baseline", "what is loaded is what is exported"),
+            StaleTokenCommitConflict => {
+                ("failure probes", "a commit with a stale token is refused, and moves nothing")
+            }
+            MissingMetadataObjectRejected => (
+                "failure probes",
+                "a commit of metadata that is not there is refused, and moves nothing",
+            ),
             InjectGap => (
                 "diagnose-and-repair",
                 "a commit is interrupted between its pointer and its records",

@@ -52,6 +52,8 @@ pub struct Under {
     pub what: String,
     /// The requests that are sent meanwhile.
     pub asks: Vec<Ask>,
+    /// How often each of them is sent as long as it is answered 409; only the last answer counts.
+    pub attempts: usize,
     /// Requests that are sent once the writers have stopped.
     pub probe: Option<Vec<Ask>>,
 }
@@ -177,7 +179,14 @@ async fn beside<W: Wire>(wire: &Arc<W>, orders: &Orders, under: &Under) -> Stres
     let _ = starts.recv().await;
     let mut heard = Vec::new();
     for ask in &under.asks {
-        heard.push(wire.send(ask).await);
+        let mut last = wire.send(ask).await;
+        for _ in 1..under.attempts {
+            if last.status() != 409 {
+                break;
+            }
+            last = wire.send(ask).await;
+        }
+        heard.push(last);
     }
     is_over.store(true, Ordering::Relaxed);
     let mut commits = Vec::new();

@@ -228,12 +228,12 @@ fn note(manifest: &mut Manifest, object: &Object) -> Result<(), CatalogError> {
     let sha256 = Digest::of(contents).to_string();
     let (bucket, key) = (bucket.clone(), key.clone());
     let bytes = contents.len() as u64;
-    if key.contains("/backing-migration/") {
-        if key.ends_with("firedrill-cut-over.json") {
-            manifest.is_cut_over = true;
-        } else {
+    match key.rsplit('/').next() {
+        Some("firedrill-cut-over.json") => manifest.is_cut_over = true,
+        Some("durable-strong-fence.json" | "durable-strong-global-fence.json") => {
             manifest.fences.push(key.clone());
         }
+        _ => {}
     }
     let json = || -> Result<Value, CatalogError> {
         serde_json::from_slice(contents)

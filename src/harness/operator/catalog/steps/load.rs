@@ -17,10 +17,14 @@ use super::super::turn::StopKind;
 use super::super::turn::Turn;
 use super::super::turn::expect;
 use super::probe::named;
+use super::recovery::STALE_TOKEN;
 use super::recovery::at;
 use super::recovery::pointer;
 use super::recovery::subject;
 use super::release;
+
+/// How often a migration under load is asked for: a commit that is under way when it looks is a blocker.
+const ATTEMPTS: usize = 20;
 
 /// Of the commits from one base exactly one lands.
 pub(super) fn cohorts(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
@@ -84,6 +88,7 @@ fn under(turn: &Turn<'_>, subject: Subject, what: &str, asks: Vec<Ask>) -> Move 
         writers: turn.orders.writers,
         what: what.to_owned(),
         asks,
+        attempts: 1,
         probe: None,
     }))
 }
@@ -166,8 +171,7 @@ pub(super) fn rollback(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     let subject = subject(turn)?;
     let News::Stressed(stressed) = news else {
         let target = subject.earlier.clone().unwrap_or(subject.pointer.metadata_location.clone());
-        let token = "token-00000000-0000-4000-8000-000000000000";
-        let ask = at(turn, &subject).rollback(named(&subject.table), &target, token);
+        let ask = at(turn, &subject).rollback(named(&subject.table), &target, STALE_TOKEN);
         return Ok(under(turn, subject.clone(), "rollback", vec![ask]));
     };
     for heard in &stressed.heard {
@@ -225,6 +229,7 @@ pub(super) fn materialize(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop>
             what: "materialize".to_owned(),
             writers: turn.orders.writers,
             probe: Some(vec![at.cancel(), at.preflight()]),
+            attempts: ATTEMPTS,
             asks,
             subject,
         };
@@ -236,7 +241,7 @@ pub(super) fn materialize(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop>
     // A commit that is only staged for the moment of the preflight is a blocker like any other.
     if migrate.status() == 409 {
         let words = format!("the migration was refused under load: {}", migrate.told.words);
-        let remedy = "a commit was under way when it looked: start the same command again, or with fewer --writers";
+        let remedy = "a commit was under way each time that it looked: start the same command again with fewer --writers";
         return Err(Stop::new(StopKind::Blocked, words, remedy));
     }
     let it = release::fenced(migrate, &subject.warehouse)?;

@@ -17,10 +17,11 @@ pub use probe::first_commit;
 pub use probe::replayable;
 mod ready;
 mod recovery;
+pub use recovery::STALE_TOKEN;
+pub use recovery::absent_metadata;
+pub use recovery::pointer_commit;
 mod release;
 mod survey;
-#[cfg(test)]
-mod tests;
 mod verify;
 mod walk;
 
@@ -60,6 +61,8 @@ pub fn dispatch(step: Step, turn: &mut Turn<'_>, news: News) -> Result<Move, Sto
         Step::LoadTableBeforeRecovery
         | Step::LoadTableAfterRecovery
         | Step::LoadTableAfterWriterCohort => recovery::load_is_as_recorded(turn, news),
+        Step::StaleTokenCommitConflict => recovery::stale_token(turn, news),
+        Step::MissingMetadataObjectRejected => recovery::missing_metadata(turn, news),
         Step::InjectGap => recovery::inject_gap(turn, news),
         Step::ReadRecoveryDiagnostics => recovery::diagnose(turn, news),
         Step::SafeRecoveryRepair => recovery::repair(turn, news),

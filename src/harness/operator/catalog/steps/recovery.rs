@@ -1,5 +1,8 @@
 //! Repair, rollback and import of one table: the disaster-recovery rehearsal in its executable form.
 
+use serde_json::Value;
+use serde_json::json;
+
 use super::super::answers;
 use super::super::answers::Diagnostics;
 use super::super::answers::Pointer;
@@ -62,7 +65,7 @@ pub(super) fn export(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     }
     let all = heard(news);
     let [before, export, after] = &*all else {
-        return Err(Stop::unreadable("answers are missing".to_owned()));
+        return Err(missing());
     };
     let (before, after) = (pointer(before)?, pointer(after)?);
     expect(export, &[200])?;
@@ -105,7 +108,7 @@ pub(super) fn load_is_as_recorded(turn: &mut Turn<'_>, news: News) -> Result<Mov
     }
     let all = heard(news);
     let [load, now] = &*all else {
-        return Err(Stop::unreadable("answers are missing".to_owned()));
+        return Err(missing());
     };
     expect(load, &[200])?;
     let now = pointer(now)?;
@@ -116,6 +119,71 @@ pub(super) fn load_is_as_recorded(turn: &mut Turn<'_>, news: News) -> Result<Mov
         return Err(Stop::broken(words));
     }
     Ok(Move::Pass(format!("generation {}, {loaded}, as recorded", now.generation)))
+}
+
+/// A token that no server has ever given out.
+pub const STALE_TOKEN: &str = "token-00000000-0000-4000-8000-000000000000";
+
+/// A commit in the pointer form that names the current state by this token, and moves to `target`.
+pub fn pointer_commit(current: &str, token: &str, target: &str) -> Value {
+    json!({
+        "requirements": [],
+        "updates": [],
+        "expected-version-token": token,
+        "expected-metadata-location": current,
+        "new-metadata-location": target,
+    })
+}
+
+/// A metadata file beside the current one that is not there.
+pub fn absent_metadata(current: &str, commit_id: &str) -> String {
+    let folder = current.rsplit_once('/').map_or("", |(folder, _)| folder);
+    format!("{folder}/99999-{commit_id}.metadata.json")
+}
+
+/// A commit with a stale token is refused, and moves nothing.
+pub(super) fn stale_token(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
+    refused_commit(turn, news, 409, |current, _| pointer_commit(current, STALE_TOKEN, current))
+}
+
+/// A commit of metadata that is not there is refused, and moves nothing.
+pub(super) fn missing_metadata(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
+    let id = turn.orders.commit_id("absent");
+    refused_commit(turn, news, 400, |current, token| {
+        pointer_commit(current, token, &absent_metadata(current, &id))
+    })
+}
+
+fn refused_commit(
+    turn: &mut Turn<'_>,
+    news: News,
+    status: u16,
+    body: impl Fn(&str, &str) -> Value,
+) -> Result<Move, Stop> {
+    let subject = subject(turn)?;
+    let (at, table) = (at(turn, &subject), named(&subject.table));
+    if turn.round == 0 {
+        return Ok(Move::Send(vec![at.pointer(table)]));
+    }
+    let all = heard(news);
+    if turn.round == 1 {
+        let now = pointer(all.first().ok_or_else(missing)?)?;
+        turn.facts.work.kept = json!(now);
+        let body = body(&now.metadata_location, &now.version_token);
+        return Ok(Move::Send(vec![at.commit(table, body), at.pointer(table)]));
+    }
+    let [commit, after] = &*all else { return Err(missing()) };
+    let before = serde_json::from_value(turn.facts.work.kept.clone()).unwrap_or_default();
+    if commit.status() == 200 {
+        return Err(Stop::broken("a commit that had to be refused was acknowledged"));
+    }
+    unmoved("a refused commit", &before, &pointer(after)?)?;
+    expect(commit, &[status])?;
+    Ok(Move::Pass(format!("answered {status}: {}; nothing moved", commit.told.words)))
+}
+
+fn missing() -> Stop {
+    Stop::unreadable("answers are missing".to_owned())
 }
 
 /// A commit is interrupted, by a command of the operator's.
@@ -151,19 +219,49 @@ pub(super) fn inject_gap(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> 
 pub(super) fn diagnose(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     let subject = subject(turn)?;
     let (at, table) = (at(turn, &subject), named(&subject.table));
-    if turn.round == 0 {
-        let mut asks = vec![at.diagnostics(table), at.preflight()];
-        if subject.has_gap {
-            asks.extend([at.migrate(), at.preflight()]);
-        }
-        return Ok(Move::Send(asks));
-    }
     let all = heard(news);
-    let [diagnosis, preflight, rest @ ..] = &*all else {
-        return Err(Stop::unreadable("answers are missing".to_owned()));
-    };
+    match turn.round {
+        0 => Ok(Move::Send(vec![at.diagnostics(table), at.preflight()])),
+        1 => {
+            let [diagnosis, preflight] = &*all else {
+                return Err(missing());
+            };
+            let counted = counted(turn, diagnosis, subject.has_gap)?;
+            let it: Preflight = answers::read(preflight).map_err(Stop::unreadable)?;
+            if !subject.has_gap {
+                return Ok(Move::Pass(counted));
+            }
+            if !it.blockers.iter().any(|blocker| blocker == "COMMIT_RECOVERY_REQUIRED") {
+                let words = format!("an unfinished commit blocks no migration: {:?}", it.blockers);
+                return Err(Stop::broken(words));
+            }
+            turn.facts.work.notes.push(counted);
+            Ok(Move::Send(vec![at.migrate(), at.preflight()]))
+        }
+        _ => {
+            let [migrate, after] = &*all else {
+                return Err(missing());
+            };
+            if migrate.status() == 200 {
+                return Err(Stop::broken("a migration ran in spite of its blocker"));
+            }
+            expect(migrate, &[409])?;
+            expect(after, &[200])?;
+            let after: Preflight = answers::read(after).map_err(Stop::unreadable)?;
+            if after.object_backed_writes_fenced {
+                return Err(Stop::broken("a migration that was refused left a fence"));
+            }
+            let counted = turn.facts.work.notes.join("; ");
+            let words =
+                format!("{counted}; the migration is blocked, and was refused without a fence");
+            Ok(Move::Pass(words))
+        }
+    }
+}
+
+/// What a diagnosis counts, in words; it has to see the gap that was made.
+fn counted(turn: &mut Turn<'_>, diagnosis: &Heard, has_gap: bool) -> Result<String, Stop> {
     expect(diagnosis, &[200])?;
-    expect(preflight, &[200])?;
     let it: Diagnostics = answers::read(diagnosis).map_err(Stop::unreadable)?;
     let recovery = &it.commit_recovery;
     let counted = format!(
@@ -175,44 +273,19 @@ pub(super) fn diagnose(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
         recovery.staged_before_table_update_count,
         recovery.manual_review_count
     );
-    turn.facts.work.count = recovery.repairable();
-    turn.facts.stressed.insert("repairable".to_owned(), recovery.repairable().into());
-    turn.facts.stressed.insert("manual_review".to_owned(), recovery.manual_review_count.into());
+    let noted = &mut turn.facts.stressed;
+    noted.insert("repairable".to_owned(), recovery.repairable().into());
+    noted.insert("manual_review".to_owned(), recovery.manual_review_count.into());
     if it.current_metadata_status != "VALID" {
         let words = format!("the current metadata is {}", it.current_metadata_status);
         return Err(Stop::new(StopKind::Blocked, words, it.recommended_actions.join(", ")));
     }
-    if !subject.has_gap {
-        return Ok(Move::Pass(counted));
-    }
-    if recovery.repairable() == 0 {
+    if has_gap && recovery.repairable() == 0 {
         let words = format!("the interrupted commit is not seen: {counted}");
-        return Err(Stop::new(
-            StopKind::Unexpected,
-            words,
-            "did the command interrupt a commit after its pointer moved?",
-        ));
+        let remedy = "did the command interrupt a commit after its pointer moved?";
+        return Err(Stop::new(StopKind::Unexpected, words, remedy));
     }
-    let it: Preflight = answers::read(preflight).map_err(Stop::unreadable)?;
-    if !it.blockers.iter().any(|blocker| blocker == "COMMIT_RECOVERY_REQUIRED") {
-        return Err(Stop::broken(format!(
-            "an unfinished commit blocks no migration: {:?}",
-            it.blockers
-        )));
-    }
-    let [migrate, after] = rest else {
-        return Err(Stop::unreadable("answers are missing".to_owned()));
-    };
-    if migrate.status() == 200 {
-        return Err(Stop::broken("a migration ran in spite of its blocker"));
-    }
-    expect(migrate, &[409])?;
-    expect(after, &[200])?;
-    let after: Preflight = answers::read(after).map_err(Stop::unreadable)?;
-    if after.object_backed_writes_fenced {
-        return Err(Stop::broken("a migration that was refused left a fence"));
-    }
-    Ok(Move::Pass(format!("{counted}; the migration is blocked, and was refused without a fence")))
+    Ok(counted)
 }
 
 /// The repair finishes what was counted and moves no pointer; a second one finds nothing.
@@ -229,14 +302,14 @@ pub(super) fn repair(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     }
     let all = heard(news);
     let [before, first, second, after] = &*all else {
-        return Err(Stop::unreadable("answers are missing".to_owned()));
+        return Err(missing());
     };
     expect(first, &[200])?;
     expect(second, &[200])?;
     unmoved("a repair", &pointer(before)?, &pointer(after)?)?;
     let read = |heard: &Heard| answers::read::<Recovery>(heard).map_err(Stop::unreadable);
     let (first, second) = (read(first)?, read(second)?);
-    let expected = turn.facts.stressed.get("repairable").and_then(serde_json::Value::as_u64);
+    let expected = turn.facts.stressed.get("repairable").and_then(Value::as_u64);
     if expected.is_some_and(|expected| first.finalized_count != expected) {
         let words =
             format!("{} commits were finished, {expected:?} were counted", first.finalized_count);
@@ -271,7 +344,7 @@ pub(super) fn is_healthy(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> 
     };
     expect(heard, &[200])?;
     let it: Diagnostics = answers::read(heard).map_err(Stop::unreadable)?;
-    let before = turn.facts.stressed.get("manual_review").and_then(serde_json::Value::as_u64);
+    let before = turn.facts.stressed.get("manual_review").and_then(Value::as_u64);
     let review = it.commit_recovery.manual_review_count;
     let is_as_before = before == Some(review) && review > 0;
     if it.recovery_status != "HEALTHY" && !is_as_before {
@@ -292,18 +365,18 @@ pub(super) fn rollback(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
         1 => {
             let all = heard(news);
             let [now, load] = &*all else {
-                return Err(Stop::unreadable("answers are missing".to_owned()));
+                return Err(missing());
             };
             let before = pointer(now)?;
             expect(load, &[200])?;
             let log = load.told.body.pointer("/metadata/metadata-log");
-            let log = log.and_then(serde_json::Value::as_array);
+            let log = log.and_then(Value::as_array);
             let logged = log.and_then(|log| log.last()?.get("metadata-file")?.as_str());
             let Some(target) = subject.earlier.clone().or(logged.map(str::to_owned)) else {
                 let words = "the table was never changed: there is nothing to roll back to";
                 return Ok(Move::Skip(words.to_owned()));
             };
-            turn.facts.work.kept = serde_json::json!([before, target]);
+            turn.facts.work.kept = json!([before, target]);
             // The second of them carries a token that the first has made stale.
             let token = &before.version_token;
             return Ok(Move::Send(vec![
@@ -319,7 +392,7 @@ pub(super) fn rollback(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
         serde_json::from_value(turn.facts.work.kept.clone()).unwrap_or_default();
     let all = heard(news);
     let [fresh, after, stale, last] = &*all else {
-        return Err(Stop::unreadable("answers are missing".to_owned()));
+        return Err(missing());
     };
     // Of a table of the operator's it is not known whether the state before is forward-safe.
     let is_ours = subject.earlier.is_some();
@@ -371,7 +444,7 @@ pub(super) fn import(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     }
     let all = heard(news);
     let [before, same, after, rest @ ..] = &*all else {
-        return Err(Stop::unreadable("answers are missing".to_owned()));
+        return Err(missing());
     };
     let before = pointer(before)?;
     expect(same, &[200])?;

@@ -26,22 +26,31 @@ pub(super) const STRONG_ONLY: [&str; 2] =
 /// Every node says that it is durable-strong.
 pub(super) fn config(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     let orders = turn.orders;
+    // A node that refuses to serve says so only where it is asked how it stands.
+    let tells = turn.facts.has_own_routes;
     if turn.round == 0 {
         let first = orders.warehouses.first().map_or("", String::as_str);
         let mut asks = Vec::new();
         for node in 0..orders.nodes {
-            asks.push(orders.at(first).config().to(node).waiting());
-            asks.push(routes::status().to(node));
+            let ask = if tells { routes::status() } else { orders.at(first).config() };
+            asks.push(ask.to(node).waiting());
         }
         return Ok(Move::Send(asks));
     }
-    let mut closed = 0;
-    for (node, pair) in heard(news).chunks(2).enumerate() {
-        let [config, status] = pair else { continue };
-        if let Some(reason) = status.text("/refused").or(status.text("/refusal")) {
-            let words = format!("node {node} refuses to serve its catalog: {reason}");
-            return Err(Stop::broken(words));
+    if turn.round == 1 && tells {
+        for (node, status) in heard(news).iter().enumerate() {
+            expect(status, &[200])?;
+            if let Some(reason) = status.text("/refused").or(status.text("/refusal")) {
+                let words = format!("node {node} refuses to serve its catalog: {reason}");
+                return Err(Stop::broken(words));
+            }
+            turn.facts.work.count += u64::from(is_closed(status) == Some(true));
         }
+        let first = orders.warehouses.first().map_or("", String::as_str);
+        let nodes = 0..orders.nodes;
+        return Ok(Move::Send(nodes.map(|node| orders.at(first).config().to(node)).collect()));
+    }
+    for (node, config) in heard(news).iter().enumerate() {
         expect(config, &[200])?;
         let backing = answers::backing(config);
         if backing != "durable-strong" {
@@ -57,9 +66,8 @@ pub(super) fn config(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
                 "is it the release that you meant?",
             ));
         }
-        closed += usize::from(is_closed(status) == Some(true));
     }
-    let gate = match (turn.facts.has_own_routes, closed) {
+    let gate = match (tells, turn.facts.work.count) {
         (false, _) => "whether they are closed to writers they do not tell".to_owned(),
         (true, closed) => format!("{closed} of {} are closed to writers", orders.nodes),
     };
