@@ -20,7 +20,7 @@ pub enum Move {
     /// Send these, one after the other, and tell what came.
     Send(Vec<Ask>),
     /// Let concurrent writers loose.
-    Stress(Stress),
+    Stress(Box<Stress>),
     /// Verify the backup.
     CheckBackup,
     /// Restore the backup into the fresh drives, and compare.

@@ -100,7 +100,12 @@ pub fn table_buckets(drives: &Drives) -> Result<Vec<String>, CatalogError> {
                 buckets.insert(Digest::of(name.as_bytes()).to_string(), name);
             }
         }
-        folders.extend(names(&drive.root.join(TABLE_BUCKETS))?);
+        for name in names(&drive.root.join(TABLE_BUCKETS))? {
+            // A folder may outlive what was in it.
+            if !list(&drive.root, &[format!("{TABLE_BUCKETS}/{name}")])?.is_empty() {
+                folders.insert(name);
+            }
+        }
     }
     let mut found = Vec::new();
     for folder in folders {

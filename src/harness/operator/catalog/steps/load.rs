@@ -30,11 +30,11 @@ const ATTEMPTS: usize = 20;
 pub(super) fn cohorts(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     let subject = subject(turn)?;
     let News::Stressed(stressed) = news else {
-        return Ok(Move::Stress(Stress::Cohorts(Cohorts {
+        return Ok(Move::Stress(Box::new(Stress::Cohorts(Cohorts {
             subject,
             writers: turn.orders.writers,
             iterations: turn.orders.iterations,
-        })));
+        }))));
     };
     let before = pointer(&stressed.before)?.generation;
     let mut conflicts = 0;
@@ -83,14 +83,14 @@ fn note(turn: &mut Turn<'_>, what: &str, value: Value) {
 
 /// Sends `asks` while writers commit.
 fn under(turn: &Turn<'_>, subject: Subject, what: &str, asks: Vec<Ask>) -> Move {
-    Move::Stress(Stress::Under(Under {
+    Move::Stress(Box::new(Stress::Under(Under {
         subject,
         writers: turn.orders.writers,
         what: what.to_owned(),
         asks,
         attempts: 1,
         probe: None,
-    }))
+    })))
 }
 
 /// What writers were told is what the table has: every acknowledged property is there, no refused one is, and the
@@ -233,7 +233,7 @@ pub(super) fn materialize(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop>
             asks,
             subject,
         };
-        return Ok(Move::Stress(Stress::Under(under)));
+        return Ok(Move::Stress(Box::new(Stress::Under(under))));
     };
     let [migrate, cancel, after] = &*stressed.heard else {
         return Err(Stop::unreadable("answers are missing".to_owned()));

@@ -413,3 +413,19 @@ fn a_run_is_not_gone_on_with_for_something_else() {
     assert!(go_on(&world, folder.path(), cutover()).is_err(), "two at once");
     drop(held);
 }
+
+/// Goal: the operator's page tells of every step by the name that `--hook`, `--done` and `--stop-before` take.
+#[test]
+fn the_operators_page_names_every_step_of_a_cutover() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let (_, page) = readme.split_once("## Cutting a table catalog over\n").unwrap();
+    let (page, _) = page.split_once("\n## ").unwrap();
+    for step in Rehearsal::Cutover.steps() {
+        assert!(page.contains(&format!("`{}`", step.name())), "{} is missing", step.name());
+    }
+    for rehearsal in Rehearsal::ALL {
+        let is_told = rehearsal == Rehearsal::Cutover || page.contains(rehearsal.name());
+        assert!(is_told, "{} is missing", rehearsal.name());
+    }
+}
