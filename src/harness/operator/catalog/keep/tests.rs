@@ -114,9 +114,7 @@ impl Set {
 fn catalog(snapshot_version: u32) -> Set {
     let set = Set::new(1);
     let bucket = format!("s3tables/catalog/table-buckets/{}", Digest::of(b"lake"));
-    let table = format!(
-        r#"{{"table_bucket":"lake","namespace":"sales","table":"orders","table_id":"id","metadata_location":"m","version_token":"token-1","generation":4}}"#
-    );
+    let table = r#"{"table_bucket":"lake","namespace":"sales","table":"orders","table_id":"id","metadata_location":"m","version_token":"token-1","generation":4}"#;
     let snapshot = format!(r#"{{"version":{snapshot_version},"tables":[{table}]}}"#);
     let metadata = vec![b'x'; 300_000];
     let system = layout::SYSTEM;

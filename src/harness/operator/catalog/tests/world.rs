@@ -383,7 +383,7 @@ impl State {
             _ => Value::Null,
         };
         let current = table.log.last().cloned().unwrap_or_default();
-        let answer = match (method, rest) {
+        match (method, rest) {
             ("GET", []) => {
                 (200, json!({"metadata-location": current, "metadata": metadata(table, name)}))
             }
@@ -472,8 +472,7 @@ impl State {
                 (200, answer)
             }
             _ => error(501, "UnsupportedOperationException"),
-        };
-        answer
+        }
     }
 }
 
