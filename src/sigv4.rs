@@ -131,6 +131,41 @@ pub fn sign(
     [(AMZ_DATE, stamp), (CONTENT_SHA256, payload), ("authorization", authorization)]
 }
 
+/// Signs a form's policy document, which is given as it is sent: in Base64. Answers `x-amz-credential`,
+/// `x-amz-date` and `x-amz-signature`; the first two have to stand in the document.
+pub fn sign_policy(
+    policy: &str,
+    credentials: &Credentials,
+    scope: &Scope<'_>,
+) -> [(&'static str, String); 3] {
+    let signature = mac(&scope.key(&credentials.secret_key), policy.as_bytes());
+    [
+        ("x-amz-credential", format!("{}/{}", credentials.access_key, scope.text())),
+        (AMZ_DATE, scope.stamp()),
+        ("x-amz-signature", hex::encode(signature.finalize().into_bytes())),
+    ]
+}
+
+/// Whether `signature` is that of a form's policy document: `date` and `scope` are what `x-amz-date` and
+/// `x-amz-credential`, behind its access key, say. A signature counts for seven days.
+pub fn verify_policy(
+    policy: &str,
+    signature: &str,
+    secret_key: &str,
+    (date, scope): (&str, &str),
+    now: i64,
+) -> bool {
+    let parts: Vec<_> = scope.split('/').collect();
+    let [day, _, "s3", "aws4_request"] = parts[..] else { return false };
+    let (Some(signed), Ok(signature)) = (unix_seconds(date), hex::decode(signature)) else {
+        return false;
+    };
+    date.starts_with(day)
+        && signed <= now + SKEW_MAX_S
+        && signed >= now - i64::from(EXPIRES_MAX_S)
+        && mac(&signing_key(secret_key, scope), policy.as_bytes()).verify_slice(&signature).is_ok()
+}
+
 /// The signature in an `authorization` header made by [`sign`]: the seed of a [`ChunkSigner`].
 pub fn signature_of(authorization: &str) -> Option<&str> {
     authorization.rsplit_once("Signature=").map(|(_, signature)| signature)

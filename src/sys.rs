@@ -42,6 +42,19 @@ pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Has the kernel begin to write what of a file lies dirty in memory from `offset` on, and waits for nothing: no promise,
+/// but less to wait for when it is flushed.
+///
+/// # Errors
+/// The file system does not know how.
+pub fn begin_writeback(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
+    let range = i64::try_from(offset).and_then(|offset| Ok((offset, i64::try_from(length)?)));
+    let (offset, length) = range.map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: sync_file_range takes no pointers; the descriptor lives over the call.
+    check(unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) }).map(drop)
+}
+
 /// Ends the process at once: no unwinding, no destructors, no waiting for threads.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes no pointers and does not return.

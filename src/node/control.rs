@@ -228,6 +228,10 @@ impl Armed {
 }
 
 impl Passing for Armed {
+    fn may_act(&self) -> bool {
+        !self.state().arms.is_empty()
+    }
+
     fn pass(&self, point: CrashPoint, place: &Place) {
         let Some((arm, action)) = self.struck(point, place) else { return };
         tracing::info!(%point, drive = place.drive, bucket = place.bucket, key = place.key, ?action, "reached");

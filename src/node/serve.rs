@@ -6,6 +6,7 @@
 //! | `/firedrill/v1/peer/…` | `peer::server` |
 //! | `/firedrill/v1/…` | `admin` |
 //! | `/iceberg…`, `/_iceberg…` | not there yet: 501 |
+//! | `POST /BUCKET` with a form | `s3::forms` |
 //! | everything else | S3 |
 //!
 //! A request that has begun is finished even when its client has gone: what it does to drives is not
@@ -49,6 +50,9 @@ use crate::node::peer::server::PeerServer;
 use crate::node::peer::words;
 use crate::node::s3::Gateway;
 use crate::node::s3::access::Gate;
+use crate::node::s3::forms;
+use crate::node::s3::forms::Forms;
+use crate::node::s3::rights::Origin;
 use crate::node::s3::rights::Rights;
 use crate::node::service::Node;
 use crate::node::store::Store;
@@ -60,7 +64,7 @@ const DRAIN_PERIOD: Duration = Duration::from_millis(5);
 pub struct Server {
     node: Arc<Node>,
     peers: PeerServer<Node>,
-    s3: OnceLock<S3Service>,
+    s3: OnceLock<(S3Service, Forms)>,
     ending: watch::Sender<bool>,
     /// How long a client is waited for.
     client_wait: Duration,
@@ -87,10 +91,10 @@ impl Server {
         let rights = Arc::new(Rights::new(Arc::clone(store), principals.clone()));
         let gateway = Gateway::new(Arc::clone(store), Arc::clone(&rights));
         let gate = Gate { principals, rights, metrics: Arc::clone(&self.node.metrics) };
-        let mut builder = S3ServiceBuilder::new(gateway);
+        let mut builder = S3ServiceBuilder::new(gateway.clone());
         builder.set_auth(gate.clone());
-        builder.set_access(gate);
-        self.s3.get_or_init(|| builder.build());
+        builder.set_access(gate.clone());
+        self.s3.get_or_init(|| (builder.build(), Forms::new(gateway, gate)));
     }
 
     /// Accepts connections until the listener fails.
@@ -104,7 +108,7 @@ impl Server {
                     };
                     let server = Arc::clone(self);
                     tokio::spawn(async move {
-                        server.converse(stream).await;
+                        server.converse(stream, Origin(from.ip())).await;
                         drop(place);
                     });
                 }
@@ -127,7 +131,7 @@ impl Server {
         }
     }
 
-    async fn converse(self: Arc<Self>, stream: TcpStream) {
+    async fn converse(self: Arc<Self>, stream: TcpStream, from: Origin) {
         // An answer's head and its first bytes leave together anyway.
         let _ = stream.set_nodelay(true);
         if let Err(error) = patience::end_when_unread(&stream, self.client_wait) {
@@ -136,8 +140,9 @@ impl Server {
         let server = Arc::clone(&self);
         let wanted = Wanted::default();
         let stream = Interim::new(TokioIo::new(stream), wanted.clone());
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
             wanted.look_at(&request);
+            request.extensions_mut().insert(from);
             Arc::clone(&server).finish(request)
         });
         let mut http = http1::Builder::new();
@@ -241,10 +246,18 @@ impl Server {
         let id = HeaderValue::from_str(&Uuid::new_v4().simple().to_string());
         let is_head = request.method() == Method::HEAD;
         let mut answer = match self.s3.get() {
-            Some(s3) => match handed_on(request).await {
-                Ok(request) => s3.call(request).await?,
-                Err(refusal) => refused(refusal),
-            },
+            Some((s3, forms)) => {
+                let (head, body) = request.into_parts();
+                let is_form = forms::is_one(&head);
+                let request = Request::from_parts(head, body);
+                match is_form {
+                    true => forms.answer(request).await,
+                    false => match handed_on(request).await {
+                        Ok(request) => s3.call(request).await?,
+                        Err(refusal) => refused(refusal),
+                    },
+                }
+            }
             // Nothing was done: a client may well try again.
             None => refused(Refusal {
                 status: StatusCode::SERVICE_UNAVAILABLE,

@@ -59,7 +59,7 @@ use crate::protocol::rules::SharedRules;
 use crate::value::ObjectKey;
 
 /// Threads of each drive. Most work on a drive is waiting for its flushes.
-const DRIVE_THREADS: usize = 4;
+const DRIVE_THREADS: usize = 8;
 /// For how long a node that has its format waits for a write quorum before it calls itself ready.
 const QUORUM_WAIT: Duration = Duration::from_secs(10);
 

@@ -82,6 +82,96 @@ crash_points! {
     HealShardsStaged = "heal.shards_staged",
     /// A drive that is being healed has published the version.
     HealMetaRenamed = "heal.meta_renamed",
+    /// The metadata file of a commit is written; the pointer has not moved.
+    CatalogCommitMetadataWritten = "catalog.commit.metadata_written",
+    /// The warehouse prefix that a commit moves its table to is reserved.
+    CatalogCommitIndexReserved = "catalog.commit.index_reserved",
+    /// The log record of a commit is staged.
+    CatalogCommitLogStaged = "catalog.commit.log_staged",
+    /// The idempotency record of a commit is staged.
+    CatalogCommitKeyStaged = "catalog.commit.key_staged",
+    /// The table's pointer has moved: the commit is visible.
+    CatalogCommitPointerMoved = "catalog.commit.pointer_moved",
+    /// The warehouse prefix that a commit moved its table from is released.
+    CatalogCommitIndexReleased = "catalog.commit.index_released",
+    /// The log record of a commit is committed.
+    CatalogCommitLogCommitted = "catalog.commit.log_committed",
+    /// The idempotency record of a commit is committed.
+    CatalogCommitKeyCommitted = "catalog.commit.key_committed",
+    /// The first metadata file of a table is written.
+    CatalogCreateMetadataWritten = "catalog.create.metadata_written",
+    /// The warehouse prefix of a new table is reserved.
+    CatalogCreateIndexReserved = "catalog.create.index_reserved",
+    /// The entry of a new table is written: it exists.
+    CatalogCreateEntryWritten = "catalog.create.entry_written",
+    /// A reservation of a request that failed is given back.
+    CatalogIndexReturned = "catalog.undo.index_returned",
+    /// The metadata file of a request that failed is removed.
+    CatalogMetadataRemoved = "catalog.undo.metadata_removed",
+    /// The warehouse prefix of a table that is being dropped is released.
+    CatalogDropIndexDeleted = "catalog.drop.index_deleted",
+    /// The entry of a dropped table is gone.
+    CatalogDropEntryDeleted = "catalog.drop.entry_deleted",
+    /// A metadata file of a view is written.
+    CatalogViewMetadataWritten = "catalog.view.metadata_written",
+    /// The entry of a new view is written: it exists.
+    CatalogViewEntryWritten = "catalog.view.entry_written",
+    /// A view's pointer has moved.
+    CatalogViewPointerMoved = "catalog.view.pointer_moved",
+    /// The entry of a dropped view is gone.
+    CatalogViewEntryDeleted = "catalog.view.entry_deleted",
+    /// The entry of a namespace is written.
+    CatalogNamespaceEntryWritten = "catalog.namespace.entry_written",
+    /// The entry of a dropped namespace is gone.
+    CatalogNamespaceEntryDeleted = "catalog.namespace.entry_deleted",
+    /// A bucket is marked as a table bucket; it has no entry yet.
+    CatalogBucketMarkerWritten = "catalog.bucket.marker_written",
+    /// The entry of a table bucket is written.
+    CatalogBucketEntryWritten = "catalog.bucket.entry_written",
+    /// An index entry that nobody owns is gone.
+    CatalogBackfillStaleRemoved = "catalog.backfill.stale_removed",
+    /// An index entry that was missing is written.
+    CatalogBackfillEntryWritten = "catalog.backfill.entry_written",
+    /// The warehouse index is ready.
+    CatalogBackfillStateWritten = "catalog.backfill.state_written",
+    /// Recovery has rewritten a log record as committed.
+    CatalogRecoveryLogRewritten = "catalog.recovery.log_rewritten",
+    /// Recovery has rewritten an idempotency record as committed.
+    CatalogRecoveryKeyRewritten = "catalog.recovery.key_rewritten",
+    /// A copy of an abandoned commit is kept for reference.
+    CatalogRecoveryAbandonedKept = "catalog.recovery.abandoned_kept",
+    /// The idempotency record of an abandoned commit is gone.
+    CatalogRecoveryAbandonedKeyRemoved = "catalog.recovery.abandoned_key_removed",
+    /// The log record of an abandoned commit is gone.
+    CatalogRecoveryAbandonedLogRemoved = "catalog.recovery.abandoned_log_removed",
+    /// The registry fence of a migration is raised.
+    CatalogMigrateRegistryFenced = "catalog.migrate.registry_fenced",
+    /// The bucket fence of a migration is raised, preparing.
+    CatalogMigrateBucketFenced = "catalog.migrate.bucket_fenced",
+    /// The snapshot has the bucket that is migrated.
+    CatalogMigrateSnapshotWritten = "catalog.migrate.snapshot_written",
+    /// The bucket fence says materialized.
+    CatalogMigrateMaterialized = "catalog.migrate.materialized",
+    /// A cancellation has raised the registry fence again.
+    CatalogCancelRegistryFenced = "catalog.cancel.registry_fenced",
+    /// The snapshot no longer has the bucket whose migration is cancelled.
+    CatalogCancelSnapshotWritten = "catalog.cancel.snapshot_written",
+    /// The bucket fence is gone.
+    CatalogCancelBucketReleased = "catalog.cancel.bucket_released",
+    /// The cut-over record is gone.
+    CatalogCancelCutOverRemoved = "catalog.cancel.cut_over_removed",
+    /// It is recorded that the empty snapshot goes with the last migration.
+    CatalogCancelMarked = "catalog.cancel.marked",
+    /// The empty snapshot that the migrations had made is gone.
+    CatalogCancelSnapshotRemoved = "catalog.cancel.snapshot_removed",
+    /// The registry fence is gone.
+    CatalogCancelRegistryReleased = "catalog.cancel.registry_released",
+    /// A durable-strong process has recorded that it takes over.
+    CatalogCutOverRecorded = "catalog.cut_over.recorded",
+    /// The metadata file of a durable-strong commit is written.
+    CatalogStrongMetadataWritten = "catalog.strong.metadata_written",
+    /// A durable-strong change has replaced the snapshot.
+    CatalogStrongSnapshotWritten = "catalog.strong.snapshot_written",
     replacement: [
         FolderMade,
         IntentPublished,
@@ -178,6 +268,11 @@ pub struct Place {
 pub trait Passing: Send + Sync {
     /// Called on the thread that performs the step, right after it.
     fn pass(&self, point: CrashPoint, place: &Place);
+
+    /// Whether passing may do anything at all now. Whoever would have to go out of its way for it need not when not.
+    fn may_act(&self) -> bool {
+        true
+    }
 }
 
 /// Arms nothing: what every production start uses.
@@ -186,4 +281,8 @@ pub struct Unarmed;
 
 impl Passing for Unarmed {
     fn pass(&self, _point: CrashPoint, _place: &Place) {}
+
+    fn may_act(&self) -> bool {
+        false
+    }
 }

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod admin;
+pub mod catalog;
 pub mod config;
 pub mod control;
 pub mod crash_point;

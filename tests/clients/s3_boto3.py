@@ -522,6 +522,7 @@ def checksums_of_puts(w):
     refused(400, "InvalidDigest", w.s3.put_object, Bucket=bucket, Key="bad", Body=b"x", ContentMD5="no")
     refused(400, "BadDigest", w.s3.put_object, Bucket=bucket, Key="bad", Body=b"other",
             ChecksumSHA256=known["SHA256"])
+    refused(400, "BadDigest", w.s3.put_object, Bucket=bucket, Key="bad", Body=b"other", ChecksumSHA256="bad")
     refused(404, "NoSuchKey", w.s3.get_object, Bucket=bucket, Key="bad")
 
 
@@ -546,6 +547,10 @@ def checksums_of_uploads(w):
     answer, _, _ = upload(w.s3, bucket, "composite", parts, ChecksumAlgorithm="CRC32")
     each = b"".join(zlib.crc32(part).to_bytes(4, "big") for part in parts)
     same(answer["ChecksumCRC32"], crc32(each) + "-2")
+    for number, part in enumerate(parts, 1):
+        for call in (w.s3.get_object, w.s3.head_object):
+            got = call(Bucket=bucket, Key="full", PartNumber=number, ChecksumMode="ENABLED")
+            same((got["ChecksumCRC32"], got["ChecksumType"]), (crc32(part), "FULL_OBJECT"), f"part {number}")
     refused(400, "BadDigest", lambda **given: upload(
         w.s3, bucket, "wrong", parts, given, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT"),
         ChecksumCRC32=crc32(b"other"), ChecksumType="FULL_OBJECT")
@@ -889,6 +894,90 @@ def grants(w):
     time.sleep(1.1)
     refused(403, "AccessDenied", w.nobody.put_object, Bucket=bucket, Key="anonymous", Body=b"")
     refused(403, "AccessDenied", w.s3.list_objects_v2, Bucket=bucket, ExpectedBucketOwner="somebody")
+    w.s3.put_object(Bucket=bucket, Key="given", Body=b"g", GrantRead=f'uri="{everyone}"',
+                    GrantFullControl='id="firedrill"')
+    answer = w.s3.get_object_acl(Bucket=bucket, Key="given")
+    same(told(answer), sorted(own + [(everyone, "READ")]))
+    same(body_of(w.nobody.get_object(Bucket=bucket, Key="given")), b"g")
+    for code, given in (("InvalidArgument", 'id="nobody-we-know"'), ("InvalidArgument", "all"),
+                        ("UnresolvableGrantByEmailAddress", 'emailAddress="a@b.example"')):
+        refused(400, code, w.s3.put_object, Bucket=bucket, Key="given", Body=b"", GrantRead=given)
+    refused(400, "InvalidRequest", w.s3.put_object, Bucket=bucket, Key="given", Body=b"", ACL="private",
+            GrantRead=f'uri="{everyone}"')
+
+
+def posted(w, bucket, fields, contents=b"contents", file_name="file.txt"):
+    """Posts a form as a browser does; answers status, headers and body."""
+    boundary, parts = uuid.uuid4().hex, []
+    for name, value in fields.items():
+        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode())
+    if contents is not None:
+        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file_name}"\r\n'
+                     "Content-Type: text/plain\r\n\r\n".encode() + contents + b"\r\n")
+    body = b"".join(parts) + f"--{boundary}--\r\n".encode()
+    request = urllib.request.Request(f"{w.endpoints[0]}/{bucket}", data=body, method="POST", headers={
+        "Content-Type": f"multipart/form-data; boundary={boundary}"})
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_):
+            return None
+
+    try:
+        with urllib.request.build_opener(Stay, urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+@check
+def forms(w):
+    bucket = w.bucket(versioning="Enabled")
+
+    def form(key, conditions=(), expires=600, **fields):
+        made = w.s3.generate_presigned_post(bucket, key, Fields=fields or None, ExpiresIn=expires, Conditions=[
+            *({name: value} for name, value in fields.items()), *conditions])
+        return made["fields"]
+
+    large = noise(3 * MIB + 17)
+    status, headers, body = posted(w, bucket, form("a/${filename}", **{
+        "Content-Type": "text/x", "x-amz-meta-colour": "blue", "success_action_status": "201", "acl": "public-read",
+        "tagging": "<Tagging><TagSet><Tag><Key>a b</Key><Value>c</Value></Tag></TagSet></Tagging>"}), large,
+        "C:\\folder\\name.bin")
+    same((status, b"<Key>a/name.bin</Key>" in body), (201, True), body)
+    got = w.nobody.get_object(Bucket=bucket, Key="a/name.bin")
+    same((body_of(got) == large, got["ContentType"], got["Metadata"], got["VersionId"]),
+         (True, "text/x", {"colour": "blue"}, headers["x-amz-version-id"]))
+    same(w.s3.get_object_tagging(Bucket=bucket, Key="a/name.bin")["TagSet"], [{"Key": "a b", "Value": "c"}])
+    to = "http://127.0.0.1:9/then?a=b"
+    status, headers, _ = posted(w, bucket, form("k", success_action_redirect=to))
+    etag = w.s3.head_object(Bucket=bucket, Key="k")["ETag"].strip('"')
+    same((status, headers["Location"]), (303, f"{to}&bucket={bucket}&key=k&etag=%22{etag}%22"))
+    digest = base64.b64encode(hashlib.sha256(b"contents").digest()).decode()
+    same(posted(w, bucket, {**form("k"), "x-amz-checksum-sha256": digest})[0], 204)
+
+    for what, status, code, fields, contents in (
+        ("another key", 403, "AccessDenied", {**form("k"), "key": "other"}, b"x"),
+        ("a field more", 403, "AccessDenied", {**form("k"), "x-amz-meta-a": "b"}, b"x"),
+        ("a signature that is wrong", 403, "SignatureDoesNotMatch", {**form("k"), "x-amz-signature": "0" * 64}, b"x"),
+        ("a key nobody has", 403, "InvalidAccessKeyId",
+         {**form("k"), "x-amz-credential": "nobody/20260101/us-east-1/s3/aws4_request"}, b"x"),
+        ("no signature", 400, "InvalidArgument", {"key": "k", "policy": form("k")["policy"]}, b"x"),
+        ("out of time", 403, "AccessDenied", form("k", expires=-5), b"x"),
+        ("too small", 400, "EntityTooSmall", form("k", [["content-length-range", 2, 4]]), b"x"),
+        ("too large", 400, "EntityTooLarge", form("k", [["content-length-range", 2, 4]]), b"x" * 5),
+        ("another checksum", 400, "BadDigest", {**form("k"), "x-amz-checksum-sha256": digest}, b"x"),
+        ("no file", 400, "IncorrectNumberOfFilesInPostRequest", form("k"), None),
+        ("encryption", 501, "NotImplemented", form("k", **{"x-amz-server-side-encryption": "AES256"}), b"x"),
+        ("nobody", 403, "AccessDenied", {"key": "k"}, b"x"),
+        ("too much before the file", 400, "MaxPostPreDataLengthExceeded", {"key": "k", "x": "y" * 20_001}, b"x"),
+    ):
+        got, _, body = posted(w, bucket, fields, contents)
+        same((got, code.encode() in body), (status, True), f"{what}: {body}")
+    same(len(w.s3.list_object_versions(Bucket=bucket, Prefix="k")["Versions"]), 2, "nothing else was stored")
+    w.s3.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+    time.sleep(1.1)
+    same(posted(w, bucket, {"key": "anybody/${filename}", "button": "go"})[0], 204)
+    same(body_of(w.s3.get_object(Bucket=bucket, Key="anybody/file.txt")), b"contents")
 
 
 @check
@@ -920,9 +1009,21 @@ def policies(w):
     time.sleep(1.1)
     same(body_of(w.nobody.get_object(Bucket=bucket, Key="tagged")), b"t")
     refused(403, "AccessDenied", w.nobody.get_object, Bucket=bucket, Key="open/k")
+    few = {"Effect": "Allow", "Principal": "*", "Action": "s3:ListBucket", "Resource": arn, "Condition": {
+        "NumericLessThanEquals": {"s3:max-keys": 2}, "IpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]},
+        "DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}, "Null": {"s3:delimiter": "true"}}}
+    w.s3.put_bucket_policy(Bucket=bucket, Policy=policy(few))
+    time.sleep(1.1)
+    same(w.nobody.list_objects_v2(Bucket=bucket, MaxKeys=2)["KeyCount"], 2)
+    for given in ({}, {"MaxKeys": 3}, {"MaxKeys": 2, "Delimiter": "/"}):
+        refused(403, "AccessDenied", w.nobody.list_objects_v2, Bucket=bucket, **given)
+    elsewhere = {**few, "Condition": {"NotIpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]}}}
+    w.s3.put_bucket_policy(Bucket=bucket, Policy=policy(elsewhere))
+    time.sleep(1.1)
+    refused(403, "AccessDenied", w.nobody.list_objects_v2, Bucket=bucket, MaxKeys=2)
     for bad in ("{", policy({**read, "Action": "s3:NoSuchThing"}), policy({**read, "Resource": "arn:aws:s3:::x"})):
         refused(400, "MalformedPolicy", w.s3.put_bucket_policy, Bucket=bucket, Policy=bad)
-    strange = {**read, "Condition": {"NumericLessThan": {"s3:max-keys": "9"}}}
+    strange = {**read, "Condition": {"ArnLike": {"aws:username": "9"}}}
     refused(501, "NotImplemented", w.s3.put_bucket_policy, Bucket=bucket, Policy=policy(strange))
     w.s3.delete_bucket_policy(Bucket=bucket)
     time.sleep(1.1)
@@ -969,7 +1070,7 @@ def what_is_not_there_says_so(w):
         status, _, body = w.raw.send(method, f"/{bucket}/k", query)
         same((status, b"NotImplemented" in body), (501, True), f"{method} ?{query}: {body}")
     for given in ({"ServerSideEncryption": "AES256"}, {"ObjectLockMode": "GOVERNANCE"},
-                  {"WebsiteRedirectLocation": "/x"}, {"GrantRead": "id=x"}, {"WriteOffsetBytes": 1}):
+                  {"WebsiteRedirectLocation": "/x"}, {"WriteOffsetBytes": 1}):
         refused(501, "NotImplemented", w.s3.put_object, Bucket=bucket, Key="k", Body=b"y", **given)
     same(body_of(w.s3.get_object(Bucket=bucket, Key="k")), b"x")
     refused(501, "NotImplemented", w.s3.create_bucket, Bucket=bucket + "-l", ObjectLockEnabledForBucket=True)

@@ -5,12 +5,14 @@
 //!
 //! # Sources
 //!
-//! openat2(2), renameat2(2), flock(2).
+//! openat2(2), renameat2(2), flock(2), syncfs(2); of the kernel's own source `fs/sync.c` and `ext4_sync_fs`, for what a
+//! flush of a whole file system tells and what it does not.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
@@ -36,11 +38,18 @@ use nix::sys::stat::fstat;
 use nix::sys::stat::fstatat;
 use nix::sys::stat::lstat;
 use nix::sys::stat::mkdirat;
+use nix::sys::statfs::EXT4_SUPER_MAGIC;
+use nix::sys::statfs::FsType;
+use nix::sys::statfs::TMPFS_MAGIC;
+use nix::sys::statfs::XFS_SUPER_MAGIC;
+use nix::sys::statfs::fstatfs;
+use nix::sys::statvfs::FsFlags;
 use nix::sys::statvfs::fstatvfs;
 use nix::unistd::UnlinkatFlags;
 use nix::unistd::fdatasync;
 use nix::unistd::fsync;
 use nix::unistd::linkat;
+use nix::unistd::syncfs;
 use nix::unistd::unlinkat;
 
 use super::files::Entry;
@@ -50,6 +59,10 @@ use super::files::Room;
 use super::files::WHOLE_BYTES_MAX;
 use super::mount;
 use super::request::MountIdentity;
+use crate::sys;
+
+/// Writes into the middle of a file of so many bytes begin to go to the drive at once.
+const WRITEBACK_BYTES_MIN: u64 = 128 << 10;
 
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits_truncate(0o700);
@@ -61,6 +74,40 @@ pub struct Beneath {
     /// `st_dev` and inode of the root as it was opened.
     identity: (u64, u64),
     may_be_unmounted: bool,
+    /// Whether `syncfs` can be believed here.
+    flushes_all: bool,
+    /// Whether a directory's links tell how many directories it holds.
+    counts_links: bool,
+}
+
+/// Since this kernel `syncfs` tells of failed writes (5.8), of what a file system says itself (5.17), and of an ext4
+/// that was shut down (6.8).
+const SYNCFS_TELLS_SINCE: (u32, u32) = (6, 8);
+
+/// Whether this kernel is not older than `since`; `false` when it does not say.
+fn kernel_is_since(since: (u32, u32)) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.is_ok_and(|release| release_is_since(&release, since))
+}
+
+fn release_is_since(release: &str, since: (u32, u32)) -> bool {
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(str::parse::<u32>);
+    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= since)
+}
+
+/// A directory that was opened on the way to a name, or the root.
+enum Parent<'a> {
+    Root(BorrowedFd<'a>),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(root) => *root,
+            Self::Opened(opened) => opened.as_fd(),
+        }
+    }
 }
 
 /// Why a root cannot be opened.
@@ -84,11 +131,16 @@ impl Beneath {
                 return Err(RootError::Unmounted);
             }
         }
+        let kind = fstatfs(&root).map_err(RootError::Io)?.filesystem_type();
+        let is_one_of = |kinds: &[FsType]| kinds.contains(&kind);
         Ok(Self {
             path: path.to_owned(),
             root,
             identity: identity(&here),
             may_be_unmounted: allow_unmounted,
+            flushes_all: is_one_of(&[EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC])
+                && kernel_is_since(SYNCFS_TELLS_SINCE),
+            counts_links: is_one_of(&[EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC]),
         })
     }
 
@@ -126,12 +178,16 @@ impl Beneath {
     }
 
     /// The directory that holds `path`, and the last name.
-    fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
+    fn parent<'a>(&self, path: &'a str) -> Result<(Parent<'_>, &'a str), Errno> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         if name.is_empty() || matches!(name, "." | "..") {
             return Err(Errno::EINVAL);
         }
-        Ok((self.open_at(parent, OFlag::O_PATH | OFlag::O_DIRECTORY)?, name))
+        if parent.is_empty() {
+            return Ok((Parent::Root(self.root.as_fd()), name));
+        }
+        let opened = self.open_at(parent, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        Ok((Parent::Opened(opened), name))
     }
 
     fn stat(&self, path: &str) -> Result<FileStat, Errno> {
@@ -172,11 +228,28 @@ impl Files for Beneath {
         if length > WHOLE_BYTES_MAX {
             return Err(Errno::EFBIG);
         }
-        let mut bytes = Vec::with_capacity(length as usize);
-        // It may grow while it is read.
-        let mut file = io::Read::take(&file, WHOLE_BYTES_MAX + 1);
-        io::Read::read_to_end(&mut file, &mut bytes).map_err(|error| errno(&error))?;
-        if bytes.len() as u64 > WHOLE_BYTES_MAX { Err(Errno::EFBIG) } else { Ok(bytes) }
+        // One more than there is, so that its end shows without another call; it may grow while it is read.
+        let mut bytes = vec![0; length as usize + 1];
+        let mut filled = 0;
+        loop {
+            match file.read_at(&mut bytes[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(errno(&error)),
+            }
+            if filled as u64 == length {
+                break;
+            }
+            if filled as u64 > WHOLE_BYTES_MAX {
+                return Err(Errno::EFBIG);
+            }
+            if filled == bytes.len() {
+                bytes.resize(2 * filled, 0);
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
     }
 
     fn read_at(&self, path: &str, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
@@ -252,7 +325,14 @@ impl Files for Beneath {
 
     fn write_at(&self, path: &str, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         let file = File::from(self.open_at(path, OFlag::O_WRONLY | OFlag::O_CREAT)?);
-        file.write_all_at(bytes, offset).map_err(|error| errno(&error))
+        file.write_all_at(bytes, offset).map_err(|error| errno(&error))?;
+        // Shards of large objects: the flush at their end finds most of them written.
+        let length = bytes.len() as u64;
+        if offset > 0 && length >= WRITEBACK_BYTES_MIN {
+            // Without it the flush writes everything.
+            sys::begin_writeback(file.as_fd(), offset, length).ok();
+        }
+        Ok(())
     }
 
     fn sync_file(&self, path: &str) -> Result<(), Errno> {
@@ -261,6 +341,23 @@ impl Files for Beneath {
 
     fn sync_directory(&self, path: &str) -> Result<(), Errno> {
         fsync(self.open_at(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
+    }
+
+    fn flushes_all(&self) -> bool {
+        self.flushes_all
+    }
+
+    fn sync_all(&self) -> Result<(), Errno> {
+        syncfs(&self.root)?;
+        // Of a file system that was made read-only, as an error makes it, there is nothing to flush: no failure is told.
+        match fstatvfs(self.root.as_fd())?.flags().contains(FsFlags::ST_RDONLY) {
+            true => Err(Errno::EROFS),
+            false => Ok(()),
+        }
+    }
+
+    fn has_no_directories(&self, path: &str) -> Result<bool, Errno> {
+        Ok(self.counts_links && self.stat(path)?.st_nlink == 2)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
@@ -326,4 +423,16 @@ impl Files for Beneath {
 /// A name as bytes; for messages about roots.
 pub fn display(path: &Path) -> String {
     String::from_utf8_lossy(OsStr::as_bytes(path.as_os_str())).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_the_kernel_are_compared_by_number() {
+        let since = |release| release_is_since(release, (6, 8));
+        assert!(["6.8.0-31-generic", "6.18.44-x", "7.0", "10.1-rc1"].into_iter().all(since));
+        assert!(!["6.7.12", "5.15.0", "4.19", "6", "", "next-6.9"].into_iter().any(since));
+    }
 }

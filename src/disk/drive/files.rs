@@ -74,6 +74,15 @@ pub trait Files: Send + Sync {
     /// Flushes a directory's names.
     fn sync_directory(&self, path: &str) -> Result<(), Errno>;
 
+    /// Whether [`sync_all`](Self::sync_all) tells of every failure, so that it may stand for all other flushes.
+    fn flushes_all(&self) -> bool;
+
+    /// Flushes everything that was written so far, contents and names.
+    fn sync_all(&self) -> Result<(), Errno>;
+
+    /// Whether a directory is known to hold no other directory. `false` where only a listing tells.
+    fn has_no_directories(&self, path: &str) -> Result<bool, Errno>;
+
     /// Renames, over what is there.
     fn rename(&self, from: &str, to: &str) -> Result<(), Errno>;
 

@@ -16,6 +16,7 @@ use uuid::Uuid;
 pub use super::error::DriveError;
 pub use super::error::DriveStep;
 pub use super::error::Effect;
+pub use files::WHOLE_BYTES_MAX;
 pub(crate) use local::KeptFormat;
 pub use local::LocalDrive;
 pub use local::LocalOptions;

@@ -133,11 +133,14 @@ impl Record {
         Self { algorithm, type_bits, digest, part_count: parts.len(), parts }
     }
 
-    /// The record of a multipart object whose checksum is over its contents.
-    pub fn full_object(algorithm: Algorithm, digest: Vec<u8>) -> Self {
+    /// The record of a multipart object whose checksum is over its contents, with those of its parts, if they are
+    /// kept: whoever reads a part alone is told its own.
+    pub fn full_object(algorithm: Algorithm, digest: Vec<u8>, parts: Vec<Vec<u8>>) -> Self {
         // This one is always over the contents and does without the mark.
         let mark = if algorithm == Algorithm::Crc64Nvme { 0 } else { FULL_OBJECT };
-        Self { type_bits: algorithm.bit() | mark, ..Self::single(algorithm, digest) }
+        let kept = if parts.is_empty() { 0 } else { MULTIPART | WITH_PARTS };
+        let type_bits = algorithm.bit() | mark | kept;
+        Self { algorithm, type_bits, digest, part_count: parts.len(), parts }
     }
 
     /// Whether the digest is over the digests of the parts and not over the contents.
@@ -326,8 +329,8 @@ mod tests {
         let records = [
             Record::single(Algorithm::Sha256, vec![1; 32]),
             Record::composite(Algorithm::Crc32C, vec![2; 4], vec![vec![3; 4], vec![4; 4]]),
-            Record::full_object(Algorithm::Crc32, vec![5; 4]),
-            Record::full_object(Algorithm::Crc64Nvme, vec![6; 8]),
+            Record::full_object(Algorithm::Crc32, vec![5; 4], vec![vec![8; 4]]),
+            Record::full_object(Algorithm::Crc64Nvme, vec![6; 8], Vec::new()),
             Record::single(Algorithm::Md5, vec![7; 16]),
         ];
         let bytes = Record::encode_all(&records);

@@ -11,6 +11,8 @@ pub struct Erasure {
     data: usize,
     parity: usize,
     codec: Option<ReedSolomon>,
+    /// The code with the first parity shard alone: a row of the matrix does not depend on the rows behind it.
+    first: Option<ReedSolomon>,
 }
 
 impl Erasure {
@@ -29,7 +31,11 @@ impl Erasure {
             0 => None,
             _ => Some(ReedSolomon::new(data, parity).map_err(|_| impossible())?),
         };
-        Ok(Self { data, parity, codec })
+        let first = match parity {
+            0 | 1 => None,
+            _ => Some(ReedSolomon::new(data, 1).map_err(|_| impossible())?),
+        };
+        Ok(Self { data, parity, codec, first })
     }
 
     /// Data shards.
@@ -68,6 +74,32 @@ impl Erasure {
         shards
     }
 
+    /// As [`encode_block`](Self::encode_block), with `room` bytes of zeros before each shard: what is to stand before it
+    /// needs no copy then.
+    pub fn encode_behind(&self, block: &[u8], room: usize) -> Vec<Vec<u8>> {
+        let shard_bytes = shard_size(block.len() as u64, self.data) as usize;
+        let shard = |shard: usize| {
+            let mut bytes = Vec::with_capacity(room + shard_bytes);
+            bytes.resize(room, 0);
+            let start = (shard * shard_bytes).min(block.len());
+            let end = (start + shard_bytes).min(block.len());
+            bytes.extend_from_slice(&block[start..end]);
+            bytes.resize(room + shard_bytes, 0);
+            bytes
+        };
+        let mut files: Vec<_> = (0..self.data).map(shard).collect();
+        files.resize_with(self.total(), || vec![0; room + shard_bytes]);
+        if let Some(codec) = self.codec.as_ref().filter(|_| shard_bytes > 0) {
+            let (data, parity) = files.split_at_mut(self.data);
+            let data: Vec<_> = data.iter().map(|file| &file[room..]).collect();
+            let mut parity: Vec<_> = parity.iter_mut().map(|file| &mut file[room..]).collect();
+            codec
+                .encode_sep(&data, &mut parity)
+                .expect("the shards are as many and as long as the code asks");
+        }
+        files
+    }
+
     /// Computes the parity of `data` shards of equal length into `parity`.
     pub fn encode_parity<T: AsRef<[u8]>>(&self, data: &[T], parity: &mut [Vec<u8>]) {
         let shard_bytes = data.first().map_or(0, |shard| shard.as_ref().len());
@@ -79,6 +111,32 @@ impl Erasure {
                 .encode_sep(data, parity)
                 .expect("the shards are as many and as long as the code asks");
         }
+    }
+
+    /// Whether parity shards, named by their number from 0, follow from all `data` shards.
+    pub fn follows<T: AsRef<[u8]>, U: AsRef<[u8]>>(
+        &self,
+        data: &[T],
+        spare: &[(usize, U)],
+    ) -> bool {
+        let shard_bytes = data.first().map_or(0, |shard| shard.as_ref().len());
+        let is_long = |bytes: &[u8]| bytes.len() == shard_bytes;
+        if !data.iter().all(|shard| is_long(shard.as_ref()))
+            || !spare.iter().all(|(at, shard)| *at < self.parity && is_long(shard.as_ref()))
+        {
+            return false;
+        }
+        if spare.is_empty() || shard_bytes == 0 {
+            return true;
+        }
+        let (codec, rows) = match (&self.first, spare) {
+            (Some(first), [(0, _)]) => (Some(first), 1),
+            _ => (self.codec.as_ref(), self.parity),
+        };
+        let mut parity = vec![vec![0; shard_bytes]; rows];
+        let encoded = codec.map(|codec| codec.encode_sep(data, &mut parity));
+        matches!(encoded, Some(Ok(())))
+            && spare.iter().all(|(at, shard)| parity[*at] == shard.as_ref())
     }
 
     /// Fills in every missing shard.
@@ -147,6 +205,42 @@ impl Erasure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: every parity shard alone, and all together, follow from the data, and no changed one does.
+    #[test]
+    fn parity_follows_from_its_own_data_alone() {
+        for (data, parity) in [(1, 1), (2, 2), (4, 2), (5, 3), (8, 7)] {
+            let erasure = Erasure::new(data, parity).expect("a geometry");
+            let block: Vec<u8> = (0..10_001).map(|at| (at * 7 % 253) as u8).collect();
+            let shards = erasure.encode_block(&block);
+            let (known, spare) = shards.split_at(data);
+            let all: Vec<_> = spare.iter().cloned().enumerate().collect();
+            assert!(erasure.follows(known, &all));
+            assert!(erasure.follows::<_, Vec<u8>>(known, &[]));
+            for (at, shard) in &all {
+                assert!(erasure.follows(known, &[(*at, shard)]), "{data}+{parity}: {at}");
+                let mut wrong = shard.clone();
+                wrong[17] ^= 1;
+                assert!(!erasure.follows(known, &[(*at, &wrong)]), "{data}+{parity}: {at}");
+                assert!(!erasure.follows(known, &[(*at, &shard[1..])]));
+            }
+            assert!(!erasure.follows(known, &[(parity, &spare[0])]));
+        }
+    }
+
+    #[test]
+    fn room_before_the_shards_changes_nothing_about_them() {
+        for (data, parity) in [(1, 0), (1, 1), (4, 2), (5, 3)] {
+            let erasure = Erasure::new(data, parity).expect("a geometry");
+            for length in [1, 7, 4096, 10_001] {
+                let block: Vec<u8> = (0..length).map(|at| (at * 7 + 3) as u8).collect();
+                let behind = erasure.encode_behind(&block, 5);
+                assert!(behind.iter().all(|file| file[..5] == [0; 5]));
+                let shards: Vec<_> = behind.into_iter().map(|file| file[5..].to_vec()).collect();
+                assert_eq!(shards, erasure.encode_block(&block), "{data}+{parity} of {length}");
+            }
+        }
+    }
 
     #[test]
     fn the_code_is_that_of_the_published_self_test() {

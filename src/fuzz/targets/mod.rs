@@ -3,7 +3,10 @@
 //! Left out: what libraries decode before we see it (HTTP heads, the XML bodies of S3 requests, chunk framing; the
 //! tests of a running node send those), and what reads a kernel's own files.
 
+pub(super) mod access;
 mod disk;
+#[cfg(feature = "iceberg")]
+mod iceberg;
 pub(super) mod network;
 pub(super) mod peer;
 mod records;
@@ -20,7 +23,10 @@ pub fn all() -> Vec<Target> {
         replacement::TARGETS,
         peer::TARGETS,
         network::TARGETS,
+        access::TARGETS,
         run_files::TARGETS,
+        #[cfg(feature = "iceberg")]
+        iceberg::TARGETS,
     ]
     .concat()
 }

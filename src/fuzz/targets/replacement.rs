@@ -209,7 +209,8 @@ fn anchor(bytes: &[u8]) -> Examined {
             ..Now::default()
         };
         let owned = vec![Some(intent.owner().into_bytes()); intent.targets.len()];
-        let away = Now { mounts: vec![Err("away".to_owned())], ..now.clone() };
+        let gone = intent.targets.iter().map(|_| Err("away".to_owned()));
+        let away = Now { mounts: gone.collect(), ..now.clone() };
         let mut durable =
             Durable { files: files.clone(), markers: vec![None; intent.targets.len()] };
         let _ = run::work(&durable, id);

@@ -69,6 +69,8 @@ fn the_real_files_of_every_corpus_are_decoded() {
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
+/// A lean build has fewer targets than there are corpora.
+#[cfg(feature = "iceberg")]
 #[test]
 fn every_target_has_a_corpus_and_every_corpus_a_target() {
     let targets: BTreeSet<String> = all().iter().map(|target| target.name.to_owned()).collect();

@@ -9,7 +9,6 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -17,12 +16,10 @@ use rand::seq::SliceRandom;
 use uuid::Uuid;
 
 use super::Injected;
-use super::Miss;
 use super::Scene;
-use super::bit_rot::Rotten;
-use super::drives_of;
-use super::names_of;
 use super::rot_files;
+use super::strike::Blow;
+use super::strike::strike;
 use crate::disk::format::xl_meta::ObjectBody;
 use crate::disk::format::xl_meta::Version;
 use crate::disk::format::xl_meta::XlMeta;
@@ -30,48 +27,38 @@ use crate::disk::format::xl_meta::keys;
 use crate::disk::layout;
 use crate::harness::scenario::fault::Damage;
 use crate::harness::scenario::fault::DamageKeys;
-use crate::harness::testbed::TestbedError;
-use crate::harness::testbed::blocking;
 
 pub(super) async fn inject(fault: &DamageKeys, scene: &Scene<'_>) -> Injected {
-    let (testbed, node) = (scene.testbed, fault.node);
-    let drives = drives_of(testbed, node, &fault.drives)?;
-    let names = names_of(testbed, &drives);
-    let was_running = testbed.is_running(node);
-    testbed.stop(node).await?;
-    let (hardware, into, count, seed) =
-        (Arc::clone(testbed.hardware()), fault.into, fault.keys, scene.seed);
-    let damaged = blocking(move || {
-        let plan_one = |drive: &usize| {
-            let root = hardware.root(*drive);
-            plan(&root, into, count, seed).map_err(TestbedError::io("look at the keys of", &root))
-        };
-        let plans = drives.iter().map(plan_one).collect::<Result<Vec<_>, _>>()?;
-        // Where a drive has too few, nothing is touched on any: what is told not to have struck did not.
-        if plans.iter().all(|changes| changes.len() == count) {
-            for change in plans.iter().flatten() {
-                change.apply().map_err(TestbedError::io("damage", &change.file))?;
-            }
-        }
-        Ok(plans)
-    })
-    .await;
-    if was_running {
-        testbed.start(node).await?;
+    let damage = KeyDamage { into: fault.into, keys: fault.keys, seed: scene.seed };
+    strike(damage, fault.node, &fault.drives, scene).await
+}
+
+/// So many keys become something else.
+struct KeyDamage {
+    into: Damage,
+    keys: usize,
+    seed: u64,
+}
+
+impl Blow for KeyDamage {
+    type Change = Change;
+
+    fn count(&self) -> usize {
+        self.keys
     }
-    let damaged = damaged?;
-    if let Some(position) = damaged.iter().position(|changes| changes.len() < count) {
-        let (name, found) = (&names[position], damaged[position].len());
-        let why = format!("{found} keys of drive {name} could become that, {count} were asked");
-        return Err(Miss::NotReached(why));
+
+    fn plan(&mut self, root: &Path) -> io::Result<Vec<Change>> {
+        plan(root, self.into, self.keys, self.seed)
     }
-    let describe = |(name, changes): (&String, &Vec<Change>)| {
-        let words: Vec<_> = changes.iter().map(|change| change.words.as_str()).collect();
-        format!("{name}: {}", words.join("; "))
-    };
-    let words = names.iter().zip(&damaged).map(describe).collect::<Vec<_>>().join("; ");
-    scene.teller.injected(words.clone());
-    Ok(Some(Box::new(Rotten { words })))
+
+    fn apply(change: Change, _: &Path) -> io::Result<String> {
+        change.apply()?;
+        Ok(change.words)
+    }
+
+    fn shortfall(&self, name: &str, found: usize) -> String {
+        format!("{found} keys of drive {name} could become that, {} were asked", self.keys)
+    }
 }
 
 /// What becomes of one key.

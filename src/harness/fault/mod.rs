@@ -48,6 +48,7 @@ mod replace_drive;
 mod return_drive;
 mod rot_files;
 mod sight;
+mod strike;
 mod swap_shards;
 mod tamper_record;
 mod trap;

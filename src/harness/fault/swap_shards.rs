@@ -4,80 +4,70 @@
 //! checksum, can tell. The node is stopped meanwhile. Evidence: the two files, and digests before and after.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::Injected;
-use super::Miss;
 use super::Scene;
-use super::bit_rot::Rotten;
-use super::drives_of;
-use super::names_of;
 use super::rot_files;
 use super::rot_files::Stretch;
+use super::strike::Blow;
+use super::strike::strike;
 use crate::harness::scenario::fault::RotTarget;
 use crate::harness::scenario::fault::SwapShards;
-use crate::harness::testbed::TestbedError;
-use crate::harness::testbed::blocking;
 use crate::value::Digest;
 
 pub(super) async fn inject(fault: &SwapShards, scene: &Scene<'_>) -> Injected {
-    let (testbed, node) = (scene.testbed, fault.node);
-    let drives = drives_of(testbed, node, &fault.drives)?;
-    let names = names_of(testbed, &drives);
-    let was_running = testbed.is_running(node);
-    testbed.stop(node).await?;
-    let (hardware, seed) = (Arc::clone(testbed.hardware()), scene.seed);
-    let swapped = blocking(move || {
-        let swap_one = |drive: &usize| {
-            let root = hardware.root(*drive);
-            swap(&root, seed).map_err(TestbedError::io("exchange shards on", &root))
-        };
-        drives.iter().map(swap_one).collect::<Result<Vec<_>, _>>()
-    })
-    .await;
-    if was_running {
-        testbed.start(node).await?;
-    }
-    let swapped = swapped?;
-    if let Some(position) = swapped.iter().position(Option::is_none) {
-        let name = &names[position];
-        let why = format!("drive {name} holds no two different shards of one size");
-        return Err(Miss::NotReached(why));
-    }
-    let words = names.iter().zip(swapped.iter().flatten());
-    let words =
-        words.map(|(name, words)| format!("{name}: {words}")).collect::<Vec<_>>().join("; ");
-    scene.teller.injected(words.clone());
-    Ok(Some(Box::new(Rotten { words })))
+    strike(Swap { seed: scene.seed }, fault.node, &fault.drives, scene).await
 }
 
-/// Exchanges two shards of a drive; `None` when it holds no two of one size that differ.
-fn swap(root: &Path, seed: u64) -> std::io::Result<Option<String>> {
-    let mut by_length: BTreeMap<u64, Vec<Stretch>> = BTreeMap::new();
-    for target in [RotTarget::Part, RotTarget::Inline] {
-        for stretch in rot_files::stretches(root, target)? {
-            by_length.entry(stretch.length).or_default().push(stretch);
-        }
+/// Two shards of each drive change places.
+struct Swap {
+    seed: u64,
+}
+
+impl Blow for Swap {
+    /// Two stretches of one length with different bytes.
+    type Change = (Stretch, Stretch);
+
+    fn count(&self) -> usize {
+        1
     }
-    let rows: Vec<Vec<Stretch>> = by_length.into_values().filter(|row| row.len() > 1).collect();
-    for step in 0..rows.len() {
-        let row = &rows[(seed as usize).wrapping_add(step) % rows.len()];
-        let first = &row[0];
-        let bytes = rot_files::read(root, first)?;
-        for other in row[1..].iter().filter(|other| other.file != first.file) {
-            if rot_files::read(root, other)? == bytes {
-                continue;
+
+    fn plan(&mut self, root: &Path) -> io::Result<Vec<Self::Change>> {
+        let mut by_length: BTreeMap<u64, Vec<Stretch>> = BTreeMap::new();
+        for target in [RotTarget::Part, RotTarget::Inline] {
+            for stretch in rot_files::stretches(root, target)? {
+                by_length.entry(stretch.length).or_default().push(stretch);
             }
-            rot_files::exchange(root, first, other)?;
-            let now = Digest::of(&rot_files::read(root, other)?);
-            assert_eq!(now, Digest::of(&bytes), "the shards were not exchanged");
-            let (one, two) = (first.file.display(), other.file.display());
-            let words = format!("{one} @ {} and {two} @ {}", first.offset, other.offset);
-            return Ok(Some(format!("{words} exchanged their {} bytes", first.length)));
         }
+        let rows: Vec<Vec<Stretch>> = by_length.into_values().filter(|row| row.len() > 1).collect();
+        for step in 0..rows.len() {
+            let row = &rows[(self.seed as usize).wrapping_add(step) % rows.len()];
+            let first = &row[0];
+            let bytes = rot_files::read(root, first)?;
+            for other in row[1..].iter().filter(|other| other.file != first.file) {
+                if rot_files::read(root, other)? != bytes {
+                    return Ok(vec![(first.clone(), other.clone())]);
+                }
+            }
+        }
+        Ok(Vec::new())
     }
-    Ok(None)
+
+    fn apply((first, other): Self::Change, root: &Path) -> io::Result<String> {
+        let bytes = rot_files::read(root, &first)?;
+        rot_files::exchange(root, &first, &other)?;
+        let now = Digest::of(&rot_files::read(root, &other)?);
+        assert_eq!(now, Digest::of(&bytes), "the shards were not exchanged");
+        let (one, two) = (first.file.display(), other.file.display());
+        let words = format!("{one} @ {} and {two} @ {}", first.offset, other.offset);
+        Ok(format!("{words} exchanged their {} bytes", first.length))
+    }
+
+    fn shortfall(&self, name: &str, _: usize) -> String {
+        format!("drive {name} holds no two different shards of one size")
+    }
 }
 
 #[cfg(test)]
@@ -96,9 +86,11 @@ mod tests {
         put("a", &[1; 50]);
         put("b", &[1; 50]);
         put("c", &[2; 51]);
-        assert_eq!(swap(drive.path(), 3).unwrap(), None);
+        let mut swap = Swap { seed: 3 };
+        assert_eq!(swap.plan(drive.path()).unwrap(), []);
         put("d", &[3; 51]);
-        let words = swap(drive.path(), 3).unwrap().unwrap();
+        let change = swap.plan(drive.path()).unwrap().remove(0);
+        let words = Swap::apply(change, drive.path()).unwrap();
         assert!(words.contains("b/c/") && words.contains("b/d/"), "{words}");
         assert_eq!(fs::read(drive.path().join("b/c/data/part.1")).unwrap(), [3; 51]);
         assert_eq!(fs::read(drive.path().join("b/d/data/part.1")).unwrap(), [2; 51]);

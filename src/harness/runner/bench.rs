@@ -72,9 +72,21 @@ pub struct Figure {
     pub aim: &'static str,
 }
 
+impl Figure {
+    /// As a line of the table.
+    fn line(&self) -> String {
+        let Self { name, value, aim } = self;
+        let aim = if aim.is_empty() { String::new() } else { format!("   aim {aim}") };
+        format!("{name:<56} {value:>22}{aim}")
+    }
+}
+
+/// Takes a line of the table as soon as it is known.
+pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+
 /// Measures the figures called `names`; all of them when there is none, but for `s3`, which takes minutes and is only
-/// measured when it is named. `directory` takes what runs leave behind, `program` is what nodes are; `peer` is measured
-/// in place of the node by `s3`.
+/// measured when it is named, as `s3` has it. `directory` takes what runs leave behind, `program` is what nodes are.
+/// Each line is told as soon as it is known.
 ///
 /// # Errors
 /// What could not be measured, in words.
@@ -82,28 +94,28 @@ pub async fn measure(
     names: &[String],
     directory: &Path,
     program: PathBuf,
-    peer: Option<&s3::Target>,
-) -> Result<Vec<Figure>, String> {
+    s3: &s3::Options,
+    tell: Tell<'_>,
+) -> Result<(), String> {
     let wants = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-    let mut figures = Vec::new();
+    let print = |figures: Vec<Figure>| figures.iter().for_each(|figure| tell(&figure.line()));
     if wants("provision") {
-        figures.extend(provision(directory).await?);
+        print(provision(directory).await?);
     }
     if wants("vm-restart") || wants("census") {
         let of_run = of_run(directory, program.clone()).await?;
-        figures
-            .extend(of_run.into_iter().filter(|(name, _)| wants(name)).map(|(_, figure)| figure));
+        print(of_run.into_iter().filter(|(name, _)| wants(name)).map(|(_, it)| it).collect());
     }
     if wants("history") {
-        figures.push(history()?);
+        print(vec![history()?]);
     }
     if wants("rebuild") {
-        figures.extend(rebuild::measure(directory, program.clone()).await?);
+        print(rebuild::measure(directory, program.clone()).await?);
     }
     if names.iter().any(|name| name == "s3") {
-        figures.extend(s3::measure(directory, program, peer).await?);
+        s3::measure(directory, program, s3, tell).await?;
     }
-    Ok(figures)
+    Ok(())
 }
 
 async fn provision(directory: &Path) -> Result<Vec<Figure>, String> {

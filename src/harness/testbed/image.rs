@@ -105,12 +105,14 @@ fn make_ext4(path: &Path, bytes: u64) -> Result<(), TestbedError> {
     make_hollow(path, bytes)?;
     // Inode tables and journal are written now, so that no kernel thread writes them at random times;
     // all metadata and the journal stand in front, so that `fail_reads` can spare them; nothing is
-    // reserved for root, so that a full drive is full for us as well.
+    // reserved for root, so that a full drive is full for us as well; there is an inode for each block, because a
+    // small object takes a directory and a file.
     let extended = "lazy_itable_init=0,lazy_journal_init=0,packed_meta_blocks=1,\
                     hash_seed=6d0a5d5e-5d1c-4a86-9d5a-1f2a3b4c5d6e";
     let mut mkfs = Command::new("mkfs.ext4");
     mkfs.env("E2FSPROGS_FAKE_TIME", "1700000000")
-        .args(["-q", "-F", "-b", "4096", "-m", "0", "-O", "metadata_csum,metadata_csum_seed"])
+        .args(["-q", "-F", "-b", "4096", "-i", "4096", "-m", "0"])
+        .args(["-O", "metadata_csum,metadata_csum_seed"])
         .args(["-U", "00000000-0000-4000-8000-000000000000", "-E", extended])
         .arg(path);
     run_tool("mkfs.ext4", &mut mkfs)

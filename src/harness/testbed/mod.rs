@@ -194,6 +194,19 @@ impl Testbed {
         plan: &TestbedPlan,
         context: &RunContext,
     ) -> Result<Arc<Self>, TestbedError> {
+        Self::provision_in(plan, context, None).await
+    }
+
+    /// As [`provision`](Self::provision), with the images of the drives in the folder `images`, which is there, in
+    /// place of a tmpfs.
+    ///
+    /// # Errors
+    /// As [`TestbedError`] has them; what was made is undone.
+    pub async fn provision_in(
+        plan: &TestbedPlan,
+        context: &RunContext,
+        images: Option<&Path>,
+    ) -> Result<Arc<Self>, TestbedError> {
         if !namespaces::is_inside() {
             return Err(TestbedError::Lacking {
                 what: "namespaces of its own".to_owned(),
@@ -204,8 +217,9 @@ impl Testbed {
         let name = format!("{}-{}", context.name, hex::encode(rand::random::<[u8; 4]>()));
         let context = &RunContext { name, ..context.clone() };
         let (build_plan, build_context) = (plan.clone(), context.clone());
-        let (ground, drives, spaces) =
-            blocking(move || build_hardware(&build_plan, &build_context)).await?;
+        let images = images.map(Path::to_owned);
+        let build = move || build_hardware(&build_plan, &build_context, images.as_deref());
+        let (ground, drives, spaces) = blocking(build).await?;
         let built = Self::connect(plan, context, &ground, &drives, spaces);
         match built {
             Ok((nodes, network, credentials)) => Ok(Arc::new(Self {
@@ -457,9 +471,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
 type Hardware = (Ground, Arc<Drives>, Vec<Arc<MountSpace>>);
 
 /// Makes everything that needs no runtime: registry entry, folder, namespaces, drives.
-fn build_hardware(plan: &TestbedPlan, context: &RunContext) -> Result<Hardware, TestbedError> {
+fn build_hardware(
+    plan: &TestbedPlan,
+    context: &RunContext,
+    images: Option<&Path>,
+) -> Result<Hardware, TestbedError> {
     let ground = Ground::new(&context.name, &context.directory)?;
-    match ground.raise(plan, &context.name) {
+    match ground.raise(plan, &context.name, images) {
         Ok((drives, spaces)) => Ok((ground, drives, spaces)),
         Err(error) => {
             // The first problem is the one to tell; what stays is left to `clean`.
@@ -488,6 +506,7 @@ impl Ground {
         &self,
         plan: &TestbedPlan,
         name: &str,
+        images: Option<&Path>,
     ) -> Result<(Arc<Drives>, Vec<Arc<MountSpace>>), TestbedError> {
         for (role, pid) in [("reaper", 1), ("harness", std::process::id() as i32)] {
             let mark = ProcessMark::of(pid).map_err(TestbedError::io("look at", role))?;
@@ -509,9 +528,16 @@ impl Ground {
             .map(space)
             .collect::<io::Result<_>>()
             .map_err(TestbedError::io("make mount namespaces below", folder))?;
-        let images = folder.join("images");
-        fs::create_dir(&images).map_err(TestbedError::io("create", &images))?;
-        self.mount_tmpfs(&images, COPIES_OF_A_DRIVE * plan.image_bytes() + IMAGES_SPARE_BYTES)?;
+        let images = match images {
+            Some(images) => images.to_owned(),
+            None => {
+                let images = folder.join("images");
+                fs::create_dir(&images).map_err(TestbedError::io("create", &images))?;
+                let bytes = COPIES_OF_A_DRIVE * plan.image_bytes() + IMAGES_SPARE_BYTES;
+                self.mount_tmpfs(&images, bytes)?;
+                images
+            }
+        };
         let images = Images::new(plan.filesystem, plan.drive_mib, &images)?;
         let ledger = Arc::clone(&self.ledger);
         let loops = Loops::new(Arc::clone(&ledger), name);

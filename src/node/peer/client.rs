@@ -81,7 +81,7 @@ struct View {
 impl Peer {
     /// A peer that was not reached yet.
     pub fn new(parts: PeerParts) -> Self {
-        let pool = Pool::new(parts.address.clone(), words::BODY_BYTES_MAX);
+        let pool = Pool::new(parts.address.clone());
         let unknown = PeerDriveState {
             condition: DriveCondition::Unreachable,
             reason: "its node was not reached yet".to_owned(),

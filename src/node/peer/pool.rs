@@ -10,16 +10,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use bytes::BytesMut;
 use http::Request;
 use http::Response;
 use http_body_util::BodyExt as _;
 use http_body_util::Full;
-use http_body_util::Limited;
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
+use crate::node::peer::words;
+
+/// Large answers are read one at a time, from whichever peer: many at once would be too much memory.
+static LARGE_ANSWERS: Semaphore = Semaphore::const_new(1);
 /// Connections that are kept while nobody uses them.
 const IDLE_MAX: usize = 32;
 
@@ -37,14 +43,13 @@ pub enum SendError {
 /// Connections to one address.
 pub struct Pool {
     address: String,
-    body_bytes_max: usize,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
 impl Pool {
-    /// Connections to `address` (`host:port`), whose answers have at most `body_bytes_max` bytes.
-    pub fn new(address: String, body_bytes_max: usize) -> Self {
-        Self { address, body_bytes_max, idle: Mutex::default() }
+    /// Connections to `address` (`host:port`).
+    pub fn new(address: String) -> Self {
+        Self { address, idle: Mutex::default() }
     }
 
     /// Sends a request and reads its answer, within `deadline`.
@@ -121,14 +126,23 @@ impl Pool {
         Ok(sender)
     }
 
-    async fn read(
-        &self,
-        response: Response<hyper::body::Incoming>,
-    ) -> Result<Response<Bytes>, SendError> {
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, self.body_bytes_max).collect().await;
-        let body = body.map_err(|error| SendError::NoAnswer(error.to_string()))?;
-        Ok(Response::from_parts(head, body.to_bytes()))
+    async fn read(&self, response: Response<Incoming>) -> Result<Response<Bytes>, SendError> {
+        let (head, mut body) = response.into_parts();
+        let (mut bytes, mut turn) = (BytesMut::new(), None);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| SendError::NoAnswer(error.to_string()))?;
+            let Ok(piece) = frame.into_data() else { continue };
+            let length = bytes.len() + piece.len();
+            if length > words::ANSWER_BYTES_MAX {
+                return Err(SendError::NoAnswer("its answer is too large".to_owned()));
+            }
+            if length > words::BODY_BYTES_MAX && turn.is_none() {
+                let taken = LARGE_ANSWERS.acquire().await;
+                turn = Some(taken.expect("nobody closes it"));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(Response::from_parts(head, bytes.freeze()))
     }
 
     async fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {

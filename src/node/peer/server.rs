@@ -159,7 +159,13 @@ impl<S: PeerService> PeerServer<S> {
                 let slot = path["drive/".len()..].parse().map_err(|_| nothing())?;
                 let request = words::decode(&body).map_err(nonsense)?;
                 let answer = self.service.drive(slot, request).await.ok_or_else(nothing)?;
-                Ok(words::encode(&answer))
+                let encoded = words::encode(&answer);
+                if encoded.len() <= words::ANSWER_BYTES_MAX {
+                    return Ok(encoded);
+                }
+                // Only what was read is so large. The peer takes it for lost with its sender, and shuns the node.
+                let why = format!("an answer of {} bytes is too large to be sent", encoded.len());
+                Ok(words::encode(&Err::<DriveReply, _>(DriveError::Illegal { why })))
             }
             _ => Err(refusal(StatusCode::NOT_FOUND, "peers are not asked this".to_owned())),
         }

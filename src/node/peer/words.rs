@@ -13,13 +13,17 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::disk::drive::BULK_BYTES_MAX;
+use crate::disk::drive::WHOLE_BYTES_MAX;
 use crate::node::drives::Seen;
 use crate::protocol::admin::DriveCondition;
 
 /// Where peers are asked.
 pub const PREFIX: &str = "/firedrill/v1/peer/";
-/// Bytes of the largest body in either direction: bulk bytes with everything around them.
+/// Bytes of the largest request, and of most answers: bulk bytes with everything around them.
 pub const BODY_BYTES_MAX: usize = 2 * BULK_BYTES_MAX;
+/// Bytes of the largest answer: a file that is read whole, `xl.meta` with very many versions, with everything
+/// around it.
+pub const ANSWER_BYTES_MAX: usize = BODY_BYTES_MAX + WHOLE_BYTES_MAX as usize;
 
 /// No word is nested half as deep; what is nested deeper would be followed until the stack ends.
 const DEPTH_MAX: usize = 64;

@@ -56,6 +56,11 @@ impl Principals {
         self.0.get(access_key).map(|principal| principal.account.as_str())
     }
 
+    /// Whether a principal belongs to this account.
+    pub fn has_account(&self, account: &str) -> bool {
+        self.0.values().any(|principal| principal.account == account)
+    }
+
     /// Whether the holder of `access_key` may do `action`.
     pub fn allows(&self, access_key: &str, action: &str) -> bool {
         let Some(principal) = self.0.get(access_key) else { return false };
@@ -90,11 +95,13 @@ impl S3Auth for Gate {
 #[async_trait::async_trait]
 impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let from = context.extensions_mut().get().copied();
         let operation = context.s3_op().name();
         self.metrics.operation(operation);
         if operation == "PostObject" {
-            // s3s would make a PUT of it, and leave out the fields of the form that it does not know.
-            return Err(s3_error!(NotImplemented, "uploads by forms are not implemented"));
+            // s3s would make a PUT of it, and leave out the fields of the form that it does not know: those that are
+            // posted as they should be were taken before ([`super::forms`]).
+            return Err(s3_error!(NotImplemented, "a form is posted to a bucket, without a query"));
         }
         let caller = context.credentials().map(|credentials| credentials.access_key.as_str());
         let path = context.s3_path();
@@ -116,6 +123,7 @@ impl S3Access for Gate {
             headers: context.headers(),
             uri: context.uri(),
             tags: None,
+            from,
         };
         self.rights.may(&asked).await?;
         let Some(source) = context.headers().get("x-amz-copy-source") else { return Ok(()) };

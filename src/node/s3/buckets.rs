@@ -64,7 +64,7 @@ pub async fn create_bucket(
     gateway: &Gateway,
     request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
-    unsupported::refuse(&request.headers)?;
+    unsupported::refuse_but_grants(&request.headers)?;
     let input = request.input;
     let place = input.create_bucket_configuration.and_then(|given| given.location_constraint);
     if place.is_some_and(|place| place.as_str() != REGION) {
@@ -72,7 +72,8 @@ pub async fn create_bucket(
     }
     let account =
         gateway.account(request.credentials.as_ref()).unwrap_or_else(|| ACCOUNT.to_owned());
-    let acl = grants::canned(&request.headers, &account, &account)?;
+    let acl = grants::in_headers(&request.headers, &account, &account)?;
+    gateway.known(&acl)?;
     let is_plain = acl.is_private() && account == ACCOUNT;
     let document = if is_plain { Vec::new() } else { acl.encode().into_bytes() };
     let created = gateway.store.create_bucket_of(&input.bucket, document).await;

@@ -168,7 +168,8 @@ pub fn digest(algorithm: Algorithm, text: &str) -> S3Result<Vec<u8>> {
     let length = ALGORITHMS.iter().find(|(known, ..)| *known == algorithm).map(|known| known.2);
     let digest = BASE64_STANDARD.decode(text).ok();
     let digest = digest.filter(|digest| Some(digest.len()) == length);
-    digest.ok_or_else(|| s3_error!(InvalidRequest, "a checksum value is malformed"))
+    // What no contents have is a wrong checksum of any.
+    digest.ok_or_else(|| s3_error!(BadDigest, "a checksum value is malformed"))
 }
 
 /// The one checksum of an XML or header group, if any.

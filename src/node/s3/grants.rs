@@ -32,6 +32,15 @@ impl Gateway {
         self.rights.who(caller).account().map(str::to_owned)
     }
 
+    /// Refuses a list that grants something to an account that there is not.
+    pub(super) fn known(&self, acl: &Acl) -> S3Result<()> {
+        let mut accounts = acl.grants.iter().filter_map(|grant| grant.grantee.id.as_deref());
+        match accounts.find(|id| *id != acl.owner.id && !self.rights.has_account(id)) {
+            Some(id) => Err(s3_error!(InvalidArgument, "there is no account {id}")),
+            None => Ok(()),
+        }
+    }
+
     /// The account that owns a bucket.
     pub(super) async fn owner(&self, bucket: &str) -> S3Result<String> {
         let rights = self.rights.bucket(bucket).await.map_err(|error| self.refusal(&error))?;
@@ -47,20 +56,69 @@ impl Gateway {
     ) -> S3Result<Option<String>> {
         let bucket_owner = self.owner(bucket).await?;
         let owner = self.account(caller).unwrap_or_else(|| bucket_owner.clone());
-        let acl = canned(headers, &owner, &bucket_owner)?;
+        let acl = in_headers(headers, &owner, &bucket_owner)?;
+        self.known(&acl)?;
         Ok(kept(&acl, &bucket_owner))
     }
 }
 
-/// The list that a request's header names.
-pub fn canned(headers: &HeaderMap, owner: &str, bucket_owner: &str) -> S3Result<Acl> {
+/// Headers that grant something, and what.
+const GRANTING: [(&str, acl::Permission); 5] = [
+    ("x-amz-grant-read", acl::Permission::Read),
+    ("x-amz-grant-write", acl::Permission::Write),
+    ("x-amz-grant-read-acp", acl::Permission::ReadAcp),
+    ("x-amz-grant-write-acp", acl::Permission::WriteAcp),
+    ("x-amz-grant-full-control", acl::Permission::FullControl),
+];
+
+/// The list that a request's headers name, or give in full.
+pub fn in_headers(headers: &HeaderMap, owner: &str, bucket_owner: &str) -> S3Result<Acl> {
     let name = match headers.get("x-amz-acl") {
-        None => "private",
+        None => None,
         Some(name) => {
-            name.to_str().map_err(|_| s3_error!(InvalidArgument, "x-amz-acl is not text"))?
+            Some(name.to_str().map_err(|_| s3_error!(InvalidArgument, "x-amz-acl is not text"))?)
         }
     };
-    named(name, owner, bucket_owner)
+    match (name, granted(headers, owner)?) {
+        (Some(_), Some(_)) => Err(both()),
+        (None, Some(acl)) => Ok(acl),
+        (name, None) => named(name.unwrap_or("private"), owner, bucket_owner),
+    }
+}
+
+/// The list that headers give in full: `id="account"`, `uri="group"`, separated by commas.
+fn granted(headers: &HeaderMap, owner: &str) -> S3Result<Option<Acl>> {
+    let mut acl = Acl { owner: acl::Owner::of(owner), grants: Vec::new() };
+    for (name, permission) in GRANTING {
+        let Some(value) = headers.get(name) else { continue };
+        let malformed =
+            || s3_error!(InvalidArgument, "{name} has grantees as id=\"…\" or uri=\"…\"");
+        for grantee in value.to_str().map_err(|_| malformed())?.split(',') {
+            let (kind, value) = grantee.split_once('=').ok_or_else(malformed)?;
+            let value = value.trim().trim_matches('"');
+            let grantee = match kind.trim().to_ascii_lowercase().as_str() {
+                "id" => acl::Grantee::account(value),
+                "uri" => acl::Grantee::group(value),
+                "emailaddress" => return Err(no_addresses()),
+                _ => return Err(malformed()),
+            };
+            acl.grants.push(acl::Grant { grantee, permission });
+        }
+    }
+    match (acl.grants.is_empty(), acl.fault()) {
+        (true, _) => Ok(None),
+        (false, None) => Ok(Some(acl)),
+        (false, Some(why)) => Err(s3_error!(InvalidArgument, "{why}")),
+    }
+}
+
+fn no_addresses() -> s3s::S3Error {
+    let code = s3s::S3ErrorCode::UnresolvableGrantByEmailAddress;
+    s3s::S3Error::with_message(code, "accounts have no addresses")
+}
+
+fn both() -> s3s::S3Error {
+    s3_error!(InvalidRequest, "a list is given by its name or in full")
 }
 
 /// The list with a canned name.
@@ -99,15 +157,17 @@ pub async fn put_bucket_acl(
     gateway: &Gateway,
     request: S3Request<PutBucketAclInput>,
 ) -> S3Result<S3Response<PutBucketAclOutput>> {
-    unsupported::refuse(&request.headers)?;
+    unsupported::refuse_but_grants(&request.headers)?;
     let input = request.input;
     let owner = acl_of(&find(gateway, &input.bucket).await?).owner.id;
     let acl = asked(
         input.acl.as_ref().map(BucketCannedACL::as_str),
+        &request.headers,
         input.access_control_policy,
         &owner,
         &owner,
     )?;
+    gateway.known(&acl)?;
     // What says no more than what was always there says nothing.
     let is_plain = acl.is_private() && owner == ACCOUNT;
     let document = if is_plain { Vec::new() } else { acl.encode().into_bytes() };
@@ -136,7 +196,7 @@ pub async fn put_object_acl(
     gateway: &Gateway,
     request: S3Request<PutObjectAclInput>,
 ) -> S3Result<S3Response<PutObjectAclOutput>> {
-    unsupported::refuse(&request.headers)?;
+    unsupported::refuse_but_grants(&request.headers)?;
     let input = request.input;
     let bucket_owner = gateway.owner(&input.bucket).await?;
     let target = convert::target(input.bucket, input.key);
@@ -146,7 +206,9 @@ pub async fn put_object_acl(
     let info = gateway.store.head(read).await.map_err(|error| gateway.refusal(&error))?;
     let owner = object_acl(&info, &bucket_owner).owner.id;
     let canned = input.acl.as_ref().map(ObjectCannedACL::as_str);
-    let acl = asked(canned, input.access_control_policy, &owner, &bucket_owner)?;
+    let given = input.access_control_policy;
+    let acl = asked(canned, &request.headers, given, &owner, &bucket_owner)?;
+    gateway.known(&acl)?;
     // The version that was looked at, and not one that was written since.
     let version = info.names_version.then_some(info.version);
     let amendment = Amendment::Acl(kept(&acl, &bucket_owner));
@@ -229,17 +291,19 @@ fn refusal(fault: PolicyFault) -> s3s::S3Error {
 /// The list that a request asks for, by its canned name or in full.
 fn asked(
     canned: Option<&str>,
+    headers: &HeaderMap,
     given: Option<AccessControlPolicy>,
     owner: &str,
     bucket_owner: &str,
 ) -> S3Result<Acl> {
-    let given = match (canned, given) {
-        (Some(name), None) => return named(name, owner, bucket_owner),
-        (None, Some(given)) => given,
-        (Some(_), Some(_)) => {
-            return Err(s3_error!(InvalidRequest, "a list is given by its name or in full"));
+    let given = match (canned, granted(headers, owner)?, given) {
+        (Some(name), None, None) => return named(name, owner, bucket_owner),
+        (None, Some(acl), None) => return Ok(acl),
+        (None, None, Some(given)) => given,
+        (None, None, None) => {
+            return Err(s3_error!(MissingSecurityHeader, "no list is given"));
         }
-        (None, None) => return Err(s3_error!(MissingSecurityHeader, "no list is given")),
+        _ => return Err(both()),
     };
     if given.owner.and_then(|given| given.id).is_some_and(|given| given != owner) {
         return Err(s3_error!(AccessDenied, "an owner cannot be changed"));
@@ -251,8 +315,7 @@ fn asked(
         let permission = grant.permission.as_ref().map(Permission::as_str);
         let permission = permission.and_then(acl::Permission::by_name).ok_or_else(malformed)?;
         if grantee.email_address.is_some() {
-            let code = s3s::S3ErrorCode::UnresolvableGrantByEmailAddress;
-            return Err(s3s::S3Error::with_message(code, "accounts have no addresses"));
+            return Err(no_addresses());
         }
         let grantee = match (grantee.id, grantee.uri) {
             (Some(id), None) => acl::Grantee::account(&id),
@@ -267,7 +330,9 @@ fn asked(
     }
 }
 
-fn printed(acl: Acl) -> (dto::Owner, Vec<Grant>) {
+/// A list as answers have it: what groups may do stands first, as clients have come to expect.
+fn printed(mut acl: Acl) -> (dto::Owner, Vec<Grant>) {
+    acl.grants.sort_by_key(|grant| grant.grantee.uri.is_none());
     let grant = |grant: acl::Grant| Grant {
         permission: Some(Permission::from_static(grant.permission.name())),
         grantee: Some(Grantee {
@@ -304,6 +369,37 @@ mod tests {
     }
 
     #[test]
+    fn headers_give_a_list_in_full_or_its_name() {
+        let headers = |pairs: &[(&'static str, &'static str)]| {
+            let pairs = pairs.iter().map(|(name, value)| {
+                (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
+            });
+            pairs.collect::<HeaderMap>()
+        };
+        let everyone = "uri=\"http://acs.amazonaws.com/groups/global/AllUsers\", id=other";
+        let both =
+            headers(&[("x-amz-grant-read", everyone), ("x-amz-grant-write-acp", "id=\"x\"")]);
+        let acl = in_headers(&both, "main", "main").expect("sound");
+        let (_, grants) = printed(acl);
+        let ids: Vec<_> =
+            grants.iter().map(|it| it.grantee.as_ref().and_then(|it| it.id.clone())).collect();
+        assert_eq!(ids, [None, Some("other".to_owned()), Some("x".to_owned())]);
+        assert!(in_headers(&headers(&[]), "main", "main").expect("sound").is_private());
+        for (pairs, code) in [
+            (
+                &[("x-amz-grant-read", "emailAddress=\"a@b\"")][..],
+                "UnresolvableGrantByEmailAddress",
+            ),
+            (&[("x-amz-grant-read", "other")], "InvalidArgument"),
+            (&[("x-amz-grant-read", "uri=\"http://x\"")], "InvalidArgument"),
+            (&[("x-amz-grant-read", "id=x"), ("x-amz-acl", "private")], "InvalidRequest"),
+        ] {
+            let refused = in_headers(&headers(pairs), "main", "main").expect_err(code);
+            assert_eq!(refused.code().as_str(), code, "{pairs:?}");
+        }
+    }
+
+    #[test]
     fn a_list_in_full_is_taken_as_it_is_given() {
         let given = |grantee: Grantee, permission: &'static str| AccessControlPolicy {
             owner: Some(owner("main")),
@@ -320,8 +416,14 @@ mod tests {
             uri: None,
         };
         let account = Grantee { id: Some("other".to_owned()), ..of("CanonicalUser") };
-        let acl =
-            asked(None, Some(given(account.clone(), "WRITE_ACP")), "main", "main").expect("sound");
+        let acl = asked(
+            None,
+            &HeaderMap::new(),
+            Some(given(account.clone(), "WRITE_ACP")),
+            "main",
+            "main",
+        )
+        .expect("sound");
         let (_, grants) = printed(acl);
         assert_eq!(grants[0].grantee.as_ref().and_then(|it| it.id.as_deref()), Some("other"));
         assert_eq!(grants.len(), 1);
@@ -334,7 +436,8 @@ mod tests {
             (Some("private"), Some(given(account, "READ")), "InvalidRequest"),
             (None, None, "MissingSecurityHeader"),
         ] {
-            let refused = asked(canned, list, "main", "main").expect_err(code);
+            let none = HeaderMap::new();
+            let refused = asked(canned, &none, list, "main", "main").expect_err(code);
             assert_eq!(refused.code().as_str(), code);
         }
     }

@@ -10,6 +10,7 @@ mod attributes;
 mod buckets;
 pub(crate) mod convert;
 mod errors;
+pub mod forms;
 mod grants;
 pub(crate) mod listing;
 pub(crate) mod objects;
@@ -32,7 +33,8 @@ use crate::node::store::api::ReadRequest;
 use crate::protocol::object::condition::Conditions;
 use rights::Rights;
 
-/// S3 as one node serves it.
+/// S3 as one node serves it. Cheap to clone.
+#[derive(Clone)]
 pub struct Gateway {
     store: Arc<Store>,
     rights: Arc<Rights>,

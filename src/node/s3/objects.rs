@@ -12,6 +12,8 @@ use super::convert::set_checksums;
 use super::rights::Asked;
 use super::tags;
 use super::unsupported;
+use crate::disk::format::checksum::Algorithm;
+use crate::disk::format::checksum::Record;
 use crate::node::store::api;
 use crate::node::store::api::CopyRequest;
 use crate::node::store::api::DeleteRequest;
@@ -27,7 +29,7 @@ pub async fn put_object(
     gateway: &Gateway,
     request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
-    unsupported::refuse(&request.headers)?;
+    unsupported::refuse_but_grants(&request.headers)?;
     let input = request.input;
     let asked = input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str);
     let acl =
@@ -85,9 +87,8 @@ pub async fn get_object(
         tag_count: tags::count(&info),
         ..GetObjectOutput::default()
     };
-    let with_checksums =
-        is_whole && input.checksum_mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
-    describe!(output, info, with_checksums);
+    let checksums = asked_checksums(&info, input.checksum_mode.as_ref(), part, is_whole);
+    describe!(output, info, checksums);
     Ok(S3Response::new(output))
 }
 
@@ -138,9 +139,8 @@ pub async fn head_object(
         parts_count: part.map(|_| parts_count(&info)),
         ..HeadObjectOutput::default()
     };
-    let with_checksums =
-        is_whole && input.checksum_mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
-    describe!(output, info, with_checksums);
+    let checksums = asked_checksums(&info, input.checksum_mode.as_ref(), part, is_whole);
+    describe!(output, info, checksums);
     let (cache_control, disposition, encoding, language, media_type, expires) = overrides;
     output.cache_control = cache_control.or(output.cache_control);
     output.content_disposition = disposition.or(output.content_disposition);
@@ -156,9 +156,33 @@ pub async fn head_object(
     Ok(answer)
 }
 
+/// The checksums of what is answered: of a part its own, of the whole the object's, of any other bytes none.
+fn asked_checksums(
+    info: &ObjectInfo,
+    mode: Option<&ChecksumMode>,
+    part: Option<u32>,
+    is_whole: bool,
+) -> Vec<(Algorithm, String)> {
+    if mode.map(ChecksumMode::as_str) != Some(ChecksumMode::ENABLED) {
+        return Vec::new();
+    }
+    match part {
+        Some(number) if info.etag.contains('-') => {
+            let index = info.parts.iter().position(|(part, _)| *part == number);
+            let of_part =
+                |record: &Record| Some((record.algorithm, record.parts.get(index?)?.clone()));
+            convert::printed_digests(&info.checksums.iter().filter_map(of_part).collect::<Vec<_>>())
+        }
+        // An object that was not uploaded in parts has one.
+        Some(_) => convert::printed_all(&info.checksums),
+        None if is_whole => convert::printed_all(&info.checksums),
+        None => Vec::new(),
+    }
+}
+
 /// Sets what GET and HEAD say of an object.
 macro_rules! describe {
-    ($output:ident, $info:ident, $with_checksums:expr) => {
+    ($output:ident, $info:ident, $checksums:ident) => {
         let mut headers = $info.metadata.headers;
         $output.cache_control = headers.remove("cache-control");
         $output.content_disposition = headers.remove("content-disposition");
@@ -177,9 +201,9 @@ macro_rules! describe {
             $output.storage_class =
                 Some(StorageClass::from_static(StorageClass::REDUCED_REDUNDANCY));
         }
-        if $with_checksums {
+        if !$checksums.is_empty() {
             $output.checksum_type = convert::checksum_type(&$info.checksums);
-            set_checksums!($output, convert::printed_all(&$info.checksums));
+            set_checksums!($output, $checksums);
         }
     };
 }
@@ -229,6 +253,7 @@ pub async fn delete_objects(
         headers: &request.headers,
         uri: &request.uri,
         tags: None,
+        from: request.extensions.get().copied(),
     };
     // A principal needs the action of the whole; policy and grants are about each object.
     if asked.caller.is_some() && !gateway.rights.has_action(asked.caller, asked.operation) {
@@ -291,7 +316,7 @@ pub async fn copy_object(
     gateway: &Gateway,
     request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
-    unsupported::refuse(&request.headers)?;
+    unsupported::refuse_but_grants(&request.headers)?;
     let input = request.input;
     let source = copy_source(&input.copy_source, &request.headers)?;
     let target = convert::target(input.bucket, input.key);

@@ -10,6 +10,7 @@
 //! What a bucket's owner says is remembered for [`FRESH`]: on other nodes a change takes effect that much later.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -102,7 +103,13 @@ pub struct Asked<'a> {
     pub uri: &'a Uri,
     /// Tags that are to be set, when they do not stand in a header.
     pub tags: Option<&'a Tags>,
+    /// Where the request comes from.
+    pub from: Option<Origin>,
 }
+
+/// Where a request comes from; stands among its extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin(pub IpAddr);
 
 /// Decides. Cheap to share.
 pub struct Rights {
@@ -121,6 +128,11 @@ impl Rights {
     pub fn who<'a>(&'a self, caller: Option<&'a str>) -> Who<'a> {
         let named = caller.and_then(|name| Some((name, self.principals.account(name)?)));
         named.map_or(Who::Anyone, |(name, account)| Who::Principal { name, account })
+    }
+
+    /// Whether there is such an account.
+    pub fn has_account(&self, account: &str) -> bool {
+        account == ACCOUNT || self.principals.has_account(account)
     }
 
     /// Whether this access key may do an operation at all.
@@ -307,6 +319,12 @@ fn facts(who: Who<'_>, asked: &Asked<'_>) -> BTreeMap<String, String> {
         if ["prefix", "delimiter", "max-keys", "versionid"].contains(&name.as_str()) {
             facts.insert(format!("s3:{name}"), super::convert::decoded(&value.replace('+', " ")));
         }
+    }
+    let now = jiff::Timestamp::now();
+    facts.insert("aws:currenttime".to_owned(), now.to_string());
+    facts.insert("aws:epochtime".to_owned(), now.as_second().to_string());
+    if let Some(Origin(address)) = asked.from {
+        facts.insert("aws:sourceip".to_owned(), address.to_canonical().to_string());
     }
     facts.insert("aws:securetransport".to_owned(), "false".to_owned());
     facts.insert("s3:signatureversion".to_owned(), "AWS4-HMAC-SHA256".to_owned());

@@ -32,6 +32,14 @@ pub fn of_header(headers: &HeaderMap) -> S3Result<Option<String>> {
     Ok(stored(&tags))
 }
 
+/// The tags of a form's field, which has them as a document, as an object keeps them.
+pub fn of_document(text: &str) -> S3Result<Option<String>> {
+    let document: Document = de::from_str(text)
+        .map_err(|error| s3_error!(MalformedXML, "the field tagging: {error}"))?;
+    let tags = tags::check(document.pairs(), tags::OBJECT_TAGS_MAX).map_err(refusal)?;
+    Ok(stored(&tags))
+}
+
 /// How many tags an object has; nothing when it has none.
 pub fn count(info: &ObjectInfo) -> Option<i32> {
     let tags = tags_of(info);
@@ -83,6 +91,7 @@ pub async fn put_object_tagging(
     request: S3Request<PutObjectTaggingInput>,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
     unsupported::refuse(&request.headers)?;
+    let from = request.extensions.get().copied();
     let (caller, headers, uri) = (request.credentials, request.headers, request.uri);
     let input = request.input;
     let version = convert::version(input.version_id)?;
@@ -96,6 +105,7 @@ pub async fn put_object_tagging(
         headers: &headers,
         uri: &uri,
         tags: Some(&tags),
+        from,
     };
     gateway.rights.may(&asked).await?;
     let target = convert::target(input.bucket, input.key);

@@ -5,7 +5,7 @@ use s3s::S3Result;
 use s3s::s3_error;
 
 /// Headers whose meaning the store does not have. A name that ends in `-` stands for all that begin so.
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 8] = [
     "x-amz-server-side-encryption",
     "x-amz-server-side-encryption-",
     "x-amz-copy-source-server-side-encryption-",
@@ -13,15 +13,28 @@ const HEADERS: [&str; 9] = [
     "x-amz-bucket-object-lock-enabled",
     "x-amz-website-redirect-location",
     "x-amz-write-offset-bytes",
-    "x-amz-grant-",
     "x-amz-mfa",
 ];
+
+/// Headers that mean something only where a list of grants is made.
+const GRANTS: &str = "x-amz-grant-";
 
 /// Refuses a request that asks for something that is not there.
 ///
 /// # Errors
 /// `NotImplemented`, with the header's name.
 pub fn refuse(headers: &HeaderMap) -> S3Result<()> {
+    match headers.keys().find(|name| name.as_str().starts_with(GRANTS)) {
+        Some(name) => Err(s3_error!(NotImplemented, "{name} is not implemented here")),
+        None => refuse_but_grants(headers),
+    }
+}
+
+/// As [`refuse`], for what makes or changes a list of grants.
+///
+/// # Errors
+/// `NotImplemented`, with the header's name.
+pub fn refuse_but_grants(headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in headers {
         let name = name.as_str();
         // Some clients say that they do not want it.
@@ -57,6 +70,8 @@ mod tests {
             ("x-amz-grant-read", "id=x"),
         ] {
             assert!(refuse(&one(name, value)).is_err(), "{name}");
+            let is_grant = name.starts_with(GRANTS);
+            assert_eq!(refuse_but_grants(&one(name, value)).is_ok(), is_grant, "{name}");
         }
         for (name, value) in [
             ("x-amz-acl", "private"),

@@ -15,6 +15,7 @@ use super::api::BucketDocument;
 use super::api::BucketInfo;
 use super::api::StoreError;
 use super::calls::Answer;
+use super::calls::Held;
 use super::calls::bucket_resource;
 use super::calls::now_ns;
 use super::copies::Copies;
@@ -27,6 +28,7 @@ use super::multipart;
 use super::put;
 use super::read;
 use super::read::Reader;
+use super::remembered::Change;
 use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveReply;
 use crate::disk::drive::DriveRequest;
@@ -44,7 +46,7 @@ pub(super) struct Bucket {
     pub(super) created_ns: i64,
     pub(super) state: BucketState,
     /// Its record; a bucket of another server may have none.
-    pub(super) record: Option<BucketMetadata>,
+    pub(super) record: Option<Arc<BucketMetadata>>,
 }
 
 impl Bucket {
@@ -76,13 +78,19 @@ impl Store {
     pub(super) async fn bucket_of(self: &Arc<Self>, name: &str) -> Result<Bucket, StoreError> {
         let no_such = || StoreError::NoSuchBucket(name.to_owned());
         layout::check_bucket(name).map_err(|_| no_such())?;
+        let moment = match self.buckets.recall(name) {
+            Ok(bucket) => return Ok(bucket),
+            Err(moment) => moment,
+        };
         if let Some(record) = self.bucket_record(name).await? {
-            return Ok(Bucket {
+            let bucket = Bucket {
                 name: name.to_owned(),
                 created_ns: record.created_ns,
                 state: record.versioning(),
-                record: Some(record),
-            });
+                record: Some(Arc::new(record)),
+            };
+            self.buckets.keep(&bucket, moment);
+            return Ok(bucket);
         }
         // Every set has every bucket; one set's majority answers for all.
         let answers = self.ask_all(0, &DriveRequest::ListBuckets).await;
@@ -210,6 +218,26 @@ pub(super) async fn create(store: &Arc<Store>, name: &str, acl: Vec<u8>) -> Resu
 
 async fn create_locked(store: &Arc<Store>, name: &str, acl: &[u8]) -> Result<(), StoreError> {
     let lock = store.lock(&bucket_resource(name), LockMode::Exclusive).await?;
+    let change = store.buckets.change(name);
+    let result = create_under(store, name, acl, &lock).await;
+    settled(change, &result);
+    result
+}
+
+/// Ends a change of a bucket, whose effect is known or not.
+fn settled(change: Change<'_>, result: &Result<(), StoreError>) {
+    let is_certain = |error: &StoreError| error.effect() == crate::disk::drive::Effect::None;
+    if result.as_ref().err().is_none_or(is_certain) {
+        change.certain();
+    }
+}
+
+async fn create_under(
+    store: &Arc<Store>,
+    name: &str,
+    acl: &[u8],
+    lock: &Held,
+) -> Result<(), StoreError> {
     match store.bucket_of(name).await {
         Err(StoreError::NoSuchBucket(_)) => {}
         Err(error) => return Err(error),
@@ -250,6 +278,13 @@ pub(super) async fn delete(store: &Arc<Store>, name: &str) -> Result<(), StoreEr
 
 async fn delete_locked(store: &Arc<Store>, name: &str) -> Result<(), StoreError> {
     let lock = store.lock(&bucket_resource(name), LockMode::Exclusive).await?;
+    let change = store.buckets.change(name);
+    let result = delete_under(store, name, &lock).await;
+    settled(change, &result);
+    result
+}
+
+async fn delete_under(store: &Arc<Store>, name: &str, lock: &Held) -> Result<(), StoreError> {
     let bucket = store.bucket_of(name).await?;
     if !list::is_empty(store, &bucket).await? {
         return Err(StoreError::BucketNotEmpty(name.to_owned()));
@@ -355,12 +390,22 @@ async fn change(
     let (store, name) = (Arc::clone(store), name.to_owned());
     finish(tokio::spawn(async move {
         let lock = store.lock(&bucket_resource(&name), LockMode::Exclusive).await?;
-        let bucket = store.bucket_of(&name).await?;
-        let mut record = bucket.record.unwrap_or_else(|| BucketMetadata::new(&name, 0));
-        change(&mut record);
-        put::put_record(&store, &record_key(&name), &record.encode()).await?;
+        let changing = store.buckets.change(&name);
+        let bucket = store.bucket_of(&name).await;
+        let result = match bucket {
+            Ok(bucket) => {
+                let mut record = match bucket.record {
+                    Some(record) => Arc::unwrap_or_clone(record),
+                    None => BucketMetadata::new(&name, 0),
+                };
+                change(&mut record);
+                put::put_record(&store, &record_key(&name), &record.encode()).await
+            }
+            Err(error) => Err(error),
+        };
+        settled(changing, &result);
         drop(lock);
-        Ok(())
+        result
     }))
     .await
 }

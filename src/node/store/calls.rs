@@ -197,6 +197,9 @@ impl Store {
 
     /// Passes a crash point of the coordinator, off the reactor: holding there means not to return.
     pub(super) async fn pass(&self, point: CrashPoint, target: &ObjectKey) {
+        if !self.parts.passing.may_act() {
+            return;
+        }
         let passing = Arc::clone(&self.parts.passing);
         let place = Place { drive: None, bucket: target.bucket.clone(), key: target.key.clone() };
         let passed = tokio::task::spawn_blocking(move || passing.pass(point, &place)).await;

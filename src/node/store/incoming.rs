@@ -66,14 +66,16 @@ impl Digests {
 pub(super) struct Blocks {
     body: BodyStream,
     rest: Bytes,
+    /// Bytes that were announced, if any were.
+    announced: Option<u64>,
     /// Bytes so far.
     pub(super) received: u64,
 }
 
 impl Blocks {
     /// Cuts this body.
-    pub(super) fn new(body: BodyStream) -> Self {
-        Self { body, rest: Bytes::new(), received: 0 }
+    pub(super) fn new(body: BodyStream, announced: Option<u64>) -> Self {
+        Self { body, rest: Bytes::new(), announced, received: 0 }
     }
 
     /// The next block: whole, or shorter at the end, or empty after it.
@@ -88,6 +90,11 @@ impl Blocks {
                     None => break,
                 }
                 continue;
+            }
+            if block.is_empty() {
+                // Only once something has come: who announces much and sends nothing costs nothing.
+                let left = self.announced.map_or(0, |all| all.saturating_sub(self.received));
+                block.reserve_exact(usize::try_from(left).map_or(full, |left| left.min(full)));
             }
             let take = self.rest.len().min(full - block.len());
             block.extend_from_slice(&self.rest.split_to(take));

@@ -22,6 +22,7 @@ mod publish;
 mod put;
 mod read;
 mod rebuild;
+mod remembered;
 mod settle;
 mod stage;
 mod stagings;
@@ -50,6 +51,7 @@ pub struct Store {
     /// The codes of the geometries that were met.
     codecs: Mutex<BTreeMap<(usize, usize), Arc<Erasure>>>,
     stagings: stagings::Stagings,
+    buckets: remembered::Remembered,
     /// What healing remembers.
     heal: heal::State,
 }
@@ -57,7 +59,10 @@ pub struct Store {
 impl Store {
     /// A store over drives that have been admitted.
     pub fn new(parts: StoreParts) -> Arc<Self> {
+        let drives: usize = parts.sets.iter().map(Vec::len).sum();
+        let buckets = remembered::Remembered::new(parts.local.len() == drives);
         Arc::new(Self {
+            buckets,
             parts,
             counters: counters::Counters::default(),
             codecs: Mutex::default(),

@@ -18,6 +18,7 @@ use crate::disk::drive::Staging;
 use crate::disk::format::erasure::Erasure;
 use crate::disk::format::frame;
 use crate::disk::format::xl_meta::Version;
+use crate::node::seams::BoxFuture;
 use crate::protocol::object::decide::Backing;
 use crate::value::ObjectKey;
 
@@ -31,6 +32,10 @@ pub(super) async fn bring(
     let lacks =
         |slot: &usize| copies.copies[*slot].meta().is_some() && !backing.holders.contains(slot);
     let to: Vec<usize> = (0..copies.copies.len()).filter(lacks).collect();
+    // Where the bucket was lost with the key, nothing can be written before it is there again.
+    if let Err(error) = remake(store, copies).await {
+        tracing::warn!(target = %copies.target, %error, "the bucket is not made again on drives that lack it");
+    }
     match rebuild(store, lock, copies, backing, &to).await {
         Ok(answers) => answers.iter().any(|(_, answer)| answer.is_ok()),
         Err(error) => {
@@ -38,6 +43,11 @@ pub(super) async fn bring(
             false
         }
     }
+}
+
+/// Makes the bucket where it was lost with the key. Boxed, because looking for the bucket may bring its record in turn.
+fn remake<'a>(store: &'a Arc<Store>, copies: &'a Copies) -> BoxFuture<'a, Result<(), StoreError>> {
+    Box::pin(store.remake_bucket(copies))
 }
 
 /// Writes a version to the drives `to`, as each of them stores it; what each answered stands in the result.
@@ -143,26 +153,32 @@ pub(super) async fn stage(
     let note = |answers: Vec<Answer>, failed: &mut Vec<Answer>| {
         failed.extend(answers.into_iter().filter(|(_, answer)| answer.is_err()));
     };
-    for index in 0..reader.object().parts.len() {
-        let (layout, part) = (reader.layout(index), reader.object().parts[index].number as u32);
-        let mut at = 0;
+    let parts = 0..reader.object().parts.len();
+    let parts: Vec<_> = parts.map(|part| (part, reader.layout(part).frames())).collect();
+    let windows = parts.into_iter().flat_map(|(index, frames)| {
         // An empty part has a file all the same.
-        while at < layout.frames().max(1) {
-            let count = WINDOW.min(layout.frames() - at);
-            let blocks = match count {
-                0 => Vec::new(),
-                _ => reader.blocks(index, at, count).await?,
-            };
-            let shards = framed(reader.erasure(), &blocks);
-            let offset = layout.frame(at).offset;
-            let append = |(slot, shard): (usize, usize)| {
-                let bytes = shards[shard].clone();
-                (slot, DriveRequest::Append { staging, part, offset, bytes })
-            };
-            let requests: Vec<_> = live(failed).into_iter().map(append).collect();
-            note(store.ask(set, requests).await, failed);
-            at += count.max(1);
-        }
+        let begins = (0..frames.max(1)).step_by(WINDOW as usize);
+        begins.map(move |at| (index, at, WINDOW.min(frames - at)))
+    });
+    let erasure = Arc::clone(reader.erasure());
+    let mut pending = None;
+    for window in windows.map(Some).chain([None]) {
+        // What was read is encoded and sent while the next is read; both end before anything fails, so that nothing
+        // arrives after the staging was thrown away.
+        let send = send(store, set, &erasure, staging, pending.take(), live(failed));
+        let read = async {
+            match window {
+                None | Some((_, _, 0)) => Ok(Vec::new()),
+                Some((index, at, count)) => reader.blocks(index, at, count).await,
+            }
+        };
+        let (answers, blocks) = tokio::join!(send, read);
+        note(answers, failed);
+        let blocks = blocks?;
+        pending = window.map(|(index, at, _)| {
+            let part = reader.object().parts[index].number as u32;
+            (part, reader.layout(index).frame(at).offset, blocks)
+        });
     }
     let seal = DriveRequest::Seal { staging, target: target.clone(), kind };
     let requests: Vec<_> = live(failed).into_iter().map(|(slot, _)| (slot, seal.clone())).collect();
@@ -170,14 +186,56 @@ pub(super) async fn stage(
     Ok(())
 }
 
+/// Blocks of a part, with the place in its shard files where their frames begin.
+type Placed = (u32, u64, Vec<Block>);
+
+/// Sends the frames of some blocks to the drives `to`, each its shard's.
+async fn send(
+    store: &Store,
+    set: usize,
+    erasure: &Arc<Erasure>,
+    staging: Staging,
+    blocks: Option<Placed>,
+    to: Vec<(usize, usize)>,
+) -> Vec<Answer> {
+    let Some((part, offset, blocks)) = blocks else { return Vec::new() };
+    let (erasure, wanted) = (Arc::clone(erasure), to.clone());
+    let work = move || {
+        let is_wanted = |shard: usize| wanted.iter().any(|(_, wanted)| *wanted == shard);
+        framed_some(&erasure, &blocks, is_wanted)
+    };
+    let shards = tokio::task::spawn_blocking(work).await.expect("encoding does not panic");
+    let append = |(slot, shard): (usize, usize)| {
+        let bytes = shards[shard].clone();
+        (slot, DriveRequest::Append { staging, part, offset, bytes })
+    };
+    let requests: Vec<_> = to.into_iter().map(append).collect();
+    store.ask(set, requests).await
+}
+
 /// The frames of every shard of these blocks, one behind the other.
 pub(super) fn framed(erasure: &Erasure, blocks: &[Block]) -> Vec<Vec<u8>> {
+    framed_some(erasure, blocks, |_| true)
+}
+
+/// As [`framed`], of some shards; nothing of the others.
+fn framed_some(
+    erasure: &Erasure,
+    blocks: &[Block],
+    is_wanted: impl Fn(usize) -> bool,
+) -> Vec<Vec<u8>> {
     let mut files = vec![Vec::new(); erasure.total()];
+    let wants_parity = (erasure.data()..erasure.total()).any(&is_wanted);
     for block in blocks {
         let mut parity = vec![Vec::new(); erasure.parity()];
-        erasure.encode_parity(&block.data, &mut parity);
-        for (shard, file) in block.data.iter().chain(&parity).zip(&mut files) {
-            frame::encode(shard, file);
+        if wants_parity {
+            erasure.encode_parity(&block.data, &mut parity);
+        }
+        let shards = block.data.iter().map(|shard| &**shard).chain(parity.iter().map(|it| &**it));
+        for (index, (shard, file)) in shards.zip(&mut files).enumerate() {
+            if is_wanted(index) {
+                frame::encode(shard, file);
+            }
         }
     }
     files

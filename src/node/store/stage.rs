@@ -149,7 +149,7 @@ pub(super) async fn receive(
 ) -> Result<Received, StoreError> {
     let erasure = store.erasure(plan.data, plan.parity)?;
     let needed = store.needed(quorum::write(plan.data, plan.parity));
-    let mut blocks = Blocks::new(body);
+    let mut blocks = Blocks::new(body, plan.size);
     let mut digests = Digests::new(&plan.checksums);
     let mut stager = Stager::new(store, &plan, needed)?;
 
@@ -169,18 +169,24 @@ pub(super) async fn receive(
             if plan.size.is_some_and(|size| blocks.received > size) {
                 break;
             }
-            let over = is_over(&block);
-            if !block.is_empty() {
-                let frames;
-                (digests, frames) = encode(&erasure, digests, block).await;
-                let offset = PartLayout::new(u64::MAX, plan.data).frame(index).offset;
-                stager.append(offset, frames).await?;
-                index += 1;
-            }
-            if over {
+            if block.is_empty() {
                 break;
             }
-            block = blocks.next().await?;
+            let over = is_over(&block);
+            let next = async {
+                match over {
+                    true => Ok(Vec::new()),
+                    false => blocks.next().await,
+                }
+            };
+            // The next block comes in while this one is worked on, and the one before goes out to the drives.
+            let (encoded, next) = tokio::join!(encode(&erasure, digests, block), next);
+            let frames;
+            (digests, frames) = encoded;
+            let offset = PartLayout::new(u64::MAX, plan.data).frame(index).offset;
+            stager.append(offset, frames).await?;
+            index += 1;
+            block = next?;
         }
     }
     let size = blocks.received;
@@ -206,31 +212,35 @@ fn framed(erasure: &Erasure, block: &[u8]) -> Vec<Vec<u8>> {
     if block.is_empty() {
         return vec![Vec::new(); erasure.total()];
     }
-    let frames = erasure.encode_block(block).into_iter().map(|shard| {
-        let mut file = Vec::with_capacity(shard.len() + frame::HASH_BYTES);
-        frame::encode(&shard, &mut file);
-        file
-    });
-    frames.collect()
+    let mut frames = erasure.encode_behind(block, frame::HASH_BYTES);
+    frames.iter_mut().for_each(|file| frame::seal(file));
+    frames
 }
 
-/// Digests and encodes one block, off the reactor when it is large.
+/// Blocks up to so many bytes are worked on where they are: to hand them on would take longer.
+const SMALL_BYTES: usize = 128 << 10;
+
+/// Digests and encodes one block, off the reactor when it is large: both at once, because the MD5 alone takes as long as
+/// all the rest.
 async fn encode(
     erasure: &Arc<Erasure>,
     mut digests: Digests,
     block: Vec<u8>,
 ) -> (Digests, Vec<Vec<u8>>) {
-    const SMALL_BYTES: usize = 32 << 10;
-    let is_small = block.len() <= SMALL_BYTES;
-    let erasure = Arc::clone(erasure);
-    let work = move || {
+    if block.len() <= SMALL_BYTES {
         digests.update(&block);
-        (digests, framed(&erasure, &block))
-    };
-    if is_small {
-        return work();
+        return (digests, framed(erasure, &block));
     }
-    tokio::task::spawn_blocking(work).await.expect("encoding a block does not panic")
+    let (erasure, block) = (Arc::clone(erasure), Arc::new(block));
+    let digested = Arc::clone(&block);
+    let digests = tokio::task::spawn_blocking(move || {
+        digests.update(&digested);
+        digests
+    });
+    let frames = tokio::task::spawn_blocking(move || framed(&erasure, &block));
+    let (digests, frames) = tokio::join!(digests, frames);
+    let sound = "digesting and encoding a block do not panic";
+    (digests.expect(sound), frames.expect(sound))
 }
 
 /// Appends frames to all drives that keep up.

@@ -5,6 +5,8 @@
 //! that account, in a list of grants ([`acl`]) or in a bucket's policy ([`policy`]).
 
 pub mod acl;
+pub mod form;
+mod operator;
 pub mod policy;
 pub mod tags;
 

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Who;
+use super::operator::Condition;
+use super::operator::Operator;
+use super::operator::matches;
 
 /// The most bytes of a policy.
 const BYTES_MAX: usize = 20 << 10;
@@ -52,26 +55,6 @@ struct Statement {
     conditions: Vec<Condition>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Condition {
-    operator: Operator,
-    /// Whether a value that is not there will do.
-    if_exists: bool,
-    key: String,
-    values: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Equals,
-    NotEquals,
-    EqualsIgnoreCase,
-    NotEqualsIgnoreCase,
-    Like,
-    NotLike,
-    Null,
-}
-
 /// What a request asks for.
 #[derive(Debug, Clone)]
 pub struct Ask<'a> {
@@ -91,8 +74,11 @@ pub struct Ask<'a> {
 const EXISTING_TAG: &str = "s3:existingobjecttag/";
 const REQUEST_TAG: &str = "s3:requestobjecttag/";
 /// Condition keys that are answered, in lowercase.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 14] = [
+    "aws:currenttime",
+    "aws:epochtime",
     "aws:referer",
+    "aws:sourceip",
     "aws:useragent",
     "aws:username",
     "aws:securetransport",
@@ -245,49 +231,13 @@ impl Statement {
     }
 }
 
-impl Condition {
-    fn holds(&self, facts: &BTreeMap<String, String>) -> bool {
-        let fact = facts.get(&self.key);
-        if self.operator == Operator::Null {
-            return self.values.iter().any(|wanted| (wanted == "true") == fact.is_none());
-        }
-        let any = |test: &dyn Fn(&str, &str) -> bool| {
-            fact.is_some_and(|fact| self.values.iter().any(|value| test(value, fact)))
-        };
-        if fact.is_none() && self.if_exists {
-            return true;
-        }
-        match self.operator {
-            Operator::Equals => any(&|value, fact| value == fact),
-            Operator::NotEquals => !any(&|value, fact| value == fact),
-            Operator::EqualsIgnoreCase => any(&|value, fact| value.eq_ignore_ascii_case(fact)),
-            Operator::NotEqualsIgnoreCase => !any(&|value, fact| value.eq_ignore_ascii_case(fact)),
-            Operator::Like => any(&matches),
-            Operator::NotLike => !any(&matches),
-            Operator::Null => unreachable!("it was answered"),
-        }
-    }
-}
-
 fn conditions_of(json: &Value) -> Result<Vec<Condition>, PolicyFault> {
     let malformed =
         || PolicyFault::Malformed("a condition is an operator with keys and values".into());
     let mut conditions = Vec::new();
     for (name, pairs) in json.as_object().ok_or_else(malformed)? {
-        let (plain, if_exists) = match name.strip_suffix("IfExists") {
-            Some(plain) => (plain, true),
-            None => (name.as_str(), false),
-        };
-        let operator = match plain {
-            "StringEquals" | "Bool" => Operator::Equals,
-            "StringNotEquals" => Operator::NotEquals,
-            "StringEqualsIgnoreCase" => Operator::EqualsIgnoreCase,
-            "StringNotEqualsIgnoreCase" => Operator::NotEqualsIgnoreCase,
-            "StringLike" => Operator::Like,
-            "StringNotLike" => Operator::NotLike,
-            "Null" => Operator::Null,
-            _ => return Err(PolicyFault::Unsupported(format!("the operator {name}"))),
-        };
+        let operator = Operator::named(name)
+            .ok_or_else(|| PolicyFault::Unsupported(format!("the operator {name}")))?;
         for (key, values) in pairs.as_object().ok_or_else(malformed)? {
             let key = match key.split_once('/') {
                 // A tag's own key keeps its case.
@@ -301,7 +251,8 @@ fn conditions_of(json: &Value) -> Result<Vec<Condition>, PolicyFault> {
             if !answered {
                 return Err(PolicyFault::Unsupported(format!("the condition key {key}")));
             }
-            conditions.push(Condition { operator, if_exists, key, values: texts(values)? });
+            let strange = |value| PolicyFault::Malformed(format!("{name} cannot take {value}"));
+            conditions.push(Condition::new(operator, key, texts(values)?).map_err(strange)?);
         }
     }
     Ok(conditions)
@@ -339,6 +290,7 @@ fn texts(json: &Value) -> Result<Vec<String>, PolicyFault> {
     let text = |json: &Value| match json {
         Value::String(text) => Some(text.clone()),
         Value::Bool(value) => Some(value.to_string()),
+        Value::Number(number) => Some(number.to_string()),
         _ => None,
     };
     let texts = match json {
@@ -346,33 +298,6 @@ fn texts(json: &Value) -> Result<Vec<String>, PolicyFault> {
         one => text(one).map(|text| vec![text]),
     };
     texts.ok_or_else(|| PolicyFault::Malformed("text was expected".into()))
-}
-
-/// Whether a pattern with `*` and `?` covers a text.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut at, mut here, mut star) = (0, 0, None);
-    while here < text.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, here));
-                at += 1;
-            }
-            Some(one) if *one == '?' || *one == text[here] => {
-                at += 1;
-                here += 1;
-            }
-            _ => match star {
-                Some((from, taken)) => {
-                    star = Some((from, taken + 1));
-                    (at, here) = (from + 1, taken + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|one| *one == '*')
 }
 
 /// Actions that a policy can name.

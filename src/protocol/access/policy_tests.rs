@@ -87,6 +87,11 @@ fn conditions_are_held_against_facts() {
         (r#""StringLikeIfExists":{"s3:prefix":"z*"}"#, false, true),
         (r#""Null":{"s3:prefix":"true"}"#, false, true),
         (r#""Null":{"s3:prefix":"false"}"#, true, false),
+        (r#""Bool":{"s3:prefix":true}"#, false, false),
+        (r#""NumericLessThanIfExists":{"s3:max-keys":9}"#, true, true),
+        (r#""IpAddress":{"aws:SourceIp":["10.0.0.0/8","::1"]}"#, false, false),
+        (r#""NotIpAddress":{"aws:SourceIp":"10.0.0.0/8"}"#, true, true),
+        (r#""DateLessThan":{"aws:CurrentTime":"2026-01-01"}"#, false, false),
     ] {
         assert_eq!(judge(condition, &[prefix]), holds, "{condition}");
         assert_eq!(judge(condition, &[]), without, "{condition} without");
@@ -104,12 +109,12 @@ fn what_is_not_understood_is_refused() {
         (r#""Principal":"*","#, ""),
         (r#""Effect""#, r#""Affect":"x","Effect""#),
         ("open/*\"", "open/*\",\"Condition\":\"x\""),
+        ("open/*\"", "open/*\",\"Condition\":{\"NumericEquals\":{\"s3:max-keys\":\"x\"}}"),
     ] {
         let refused = policy(&READ.replace(from, to));
         assert!(matches!(refused, Err(PolicyFault::Malformed(_))), "{to}: {refused:?}");
     }
-    for condition in
-        [r#""NumericLessThan":{"s3:max-keys":"9"}"#, r#""StringLike":{"aws:SourceVpc":"x"}"#]
+    for condition in [r#""ArnLike":{"aws:username":"9"}"#, r#""StringLike":{"aws:SourceVpc":"x"}"#]
     {
         let refused = policy(&READ.replace("/*\"", &format!("/*\",\"Condition\":{{{condition}}}")));
         assert!(matches!(refused, Err(PolicyFault::Unsupported(_))), "{condition}: {refused:?}");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  stage xl.meta ─▶ place data ─▶ back up ─▶ flush ─▶ rename xl.meta ─▶ flush names
-//!  (flushed)                      (overwrites only)    the commit point
+//!                             (overwrites only)        the commit point
 //! ```
 //!
 //! Before the rename the drive reads as it did; after it, as new. What it replaces stays beside it until the
@@ -34,6 +34,7 @@ use crate::value::ObjectKey;
 impl LocalDrive {
     pub(super) fn commit(&self, commit: Commit) -> Result<Committed, DriveError> {
         self.guard_writes()?;
+        let _writer = self.flush.writer();
         let directory = directory_of(&commit.target)?;
         let version = Version::parse(&commit.header, &commit.body)
             .map_err(|error| DriveError::Illegal { why: error.to_string() })?;
@@ -50,12 +51,18 @@ impl LocalDrive {
         };
         let bucket = commit.target.bucket.clone();
         let mut progress = Progress::default();
+        let has_folder = matches!(commit.shards, Shards::Staged(_));
         let result = self.commit_staged(commit, version, &directory, staging, &mut progress);
-        if result.is_err() && !progress.is_published && self.guard_writes().is_ok() {
+        let is_published = progress.is_published;
+        if result.is_err() && !is_published && self.guard_writes().is_ok() {
             self.step_back(&bucket, &directory, progress);
         }
         // Whatever is left of the staging area is nobody's.
-        self.remove_tree(&staged(staging)).ok();
+        let left = staged(staging);
+        if has_folder && self.files.remove_directory(&left).is_err() || !has_folder && !is_published
+        {
+            self.remove_tree(&left).ok();
+        }
         result
     }
 
@@ -91,6 +98,7 @@ impl LocalDrive {
         let before = meta.clone();
 
         let is_upload = matches!(shards, Shards::Upload { .. });
+        let has_folder = matches!(shards, Shards::Staged(_));
         let (inline, source) = match shards {
             Shards::None => {
                 (version.as_object().filter(|it| it.is_inline()).map(|_| Vec::new()), None)
@@ -116,9 +124,15 @@ impl LocalDrive {
             let why = format!("{target} has as many versions as a key may have");
             return Err(DriveError::Illegal { why });
         }
-        let staged_meta = format!("{}/{}", staged(staging), layout::META_FILE);
-        self.make_path(layout::TMP, &staging.hyphenated().to_string())?;
-        self.write_file(&staged_meta, &encoded, flushes)?;
+        // Without shards beside it the metadata needs no folder of its own.
+        let staged_meta = match has_folder {
+            true => format!("{}/{}", staged(staging), layout::META_FILE),
+            false => staged(staging),
+        };
+        if has_folder {
+            self.make_path(layout::TMP, &staging.hyphenated().to_string())?;
+        }
+        self.write_file(&staged_meta, &encoded, false)?;
         self.pass_put(kind, CrashPoint::PutMetaStaged, &target);
 
         if let Some((from, data_dir)) = &source {
@@ -131,7 +145,7 @@ impl LocalDrive {
             Some(replaced) if kind != CommitKind::Heal => {
                 let folder = rollback_folder(replaced);
                 progress.backed_up = Some(folder);
-                self.back_up(&target, directory, folder, flushes)?;
+                self.back_up(&target, directory, folder)?;
                 match kind {
                     CommitKind::Put => self.pass(CrashPoint::PutBackupWritten, &target),
                     CommitKind::Delete => self.pass(CrashPoint::DeleteBackupWritten, &target),
@@ -141,14 +155,19 @@ impl LocalDrive {
             }
             _ => None,
         };
-        if flushes && (source.is_some() || rollback.is_some()) {
-            // The data and the way back are there whenever the new metadata is.
-            self.sync_directory(directory, DriveStep::SyncStaged)?;
+        if flushes {
+            // The data and the way back are there whenever the new metadata is, and it is whole.
+            let kept = rollback.map(|folder| format!("{directory}/{}", folder.hyphenated()));
+            let mut directories: Vec<&str> = kept.as_deref().into_iter().collect();
+            if source.is_some() || rollback.is_some() {
+                directories.push(directory);
+            }
+            self.flush(&[&staged_meta], &directories, DriveStep::SyncStaged)?;
         }
 
         self.guard_root()?;
         progress.is_published = true;
-        self.publish_meta(&target, directory, &staged_meta)?;
+        let is_new = self.publish_meta(&target, directory, &staged_meta)?;
         match kind {
             CommitKind::Put => self.pass(CrashPoint::PutMetaRenamed, &target),
             CommitKind::Delete => self.pass(CrashPoint::DeleteMetaRenamed, &target),
@@ -162,7 +181,8 @@ impl LocalDrive {
             self.pass_put(kind, CrashPoint::PutDirectorySynced, &target);
         }
 
-        if decided {
+        // In a directory that was not there before there is nothing from before.
+        if decided && !is_new {
             self.drop_older_backups(directory, &meta, &before, rollback)?;
         }
         let old_data_dir = replaced
@@ -228,15 +248,15 @@ impl LocalDrive {
             result => Ok(result),
         })?
         .map_err(error_at(DriveStep::PlaceData, &to))
+        .map(drop)
     }
 
-    /// Keeps the metadata that is about to be replaced, with a second name.
+    /// Keeps the metadata that is about to be replaced, with a second name, which is not flushed yet.
     pub(super) fn back_up(
         &self,
         target: &ObjectKey,
         directory: &str,
         folder: Uuid,
-        flushes: bool,
     ) -> Result<(), DriveError> {
         let meta = format!("{directory}/{}", layout::META_FILE);
         let folder = format!("{directory}/{}", folder.hyphenated());
@@ -255,38 +275,36 @@ impl LocalDrive {
                 result => result,
             })
         })?
-        .map_err(error_at(DriveStep::Backup, &backup))?;
-        if flushes {
-            self.sync_directory(&folder, DriveStep::Backup)?;
-        }
-        Ok(())
+        .map_err(error_at(DriveStep::Backup, &backup))
+        .map(drop)
     }
 
-    /// Puts staged metadata in place.
+    /// Puts staged metadata in place. Answers whether the key's directory was made for it.
     pub(super) fn publish_meta(
         &self,
         target: &ObjectKey,
         directory: &str,
         staged: &str,
-    ) -> Result<(), DriveError> {
+    ) -> Result<bool, DriveError> {
         let to = format!("{directory}/{}", layout::META_FILE);
         self.below_parents(target, directory, || Ok(self.files.rename(staged, &to)))?
             .map_err(error_at(DriveStep::Publish, &to))
     }
 
-    /// Does something in a key's directory, which is made if need be: others may remove it while it is empty.
+    /// Does something in a key's directory, which is made if need be: others may remove it while it is empty. Answers
+    /// whether it was made for that.
     fn below_parents(
         &self,
         target: &ObjectKey,
         directory: &str,
         mut step: impl FnMut() -> Result<Result<(), Errno>, DriveError>,
-    ) -> Result<Result<(), Errno>, DriveError> {
+    ) -> Result<Result<bool, Errno>, DriveError> {
         const TRIES: usize = 1000;
         let path = &directory[target.bucket.len()..];
-        let mut result = Ok(());
+        let mut result = Ok(false);
         for _ in 0..TRIES {
-            self.make_path(&target.bucket, path)?;
-            result = step()?;
+            let was_made = self.make_path(&target.bucket, path)?;
+            result = step()?.map(|()| was_made);
             if result != Err(Errno::ENOENT) || self.exists(directory)? {
                 break;
             }

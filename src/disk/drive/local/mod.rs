@@ -10,6 +10,7 @@
 mod base;
 mod buckets;
 mod commit;
+mod flush;
 mod keys;
 mod possession;
 mod quarantine;
@@ -86,6 +87,8 @@ pub struct LocalDrive {
     state: Mutex<State>,
     keys: Vec<Mutex<()>>,
     queue: Mutex<queue::Queue>,
+    flush: flush::SharedFlush,
+    directories: Mutex<walk::KeptDirectories>,
 }
 
 #[derive(Default)]
@@ -135,6 +138,8 @@ impl LocalDrive {
             state: Mutex::default(),
             keys: (0..KEY_LOCKS).map(|_| Mutex::new(())).collect(),
             queue: Mutex::default(),
+            flush: flush::SharedFlush::default(),
+            directories: Mutex::default(),
         }
     }
 

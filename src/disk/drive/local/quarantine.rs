@@ -95,7 +95,7 @@ impl LocalDrive {
         }
         let aside = self.quarantine_folder(target, "below its quorum for the whole grace")?;
         self.keep_meta(directory, &aside)?;
-        self.write_meta(target, directory, &meta, flushes)?;
+        self.write_meta(target, directory, &meta, flushes, &[])?;
         if let Some(data_dir) = old_data_dir {
             let name = data_dir.hyphenated();
             self.move_to(&format!("{directory}/{name}"), &format!("{aside}/{name}"))?;

@@ -51,15 +51,15 @@ impl LocalDrive {
         kind: CommitKind,
     ) -> Result<(), DriveError> {
         self.guard_writes()?;
+        let _writer = self.flush.writer();
         if kind == CommitKind::Put {
             self.pass(CrashPoint::PutShardsStaged, target);
         }
         let folder = staged_data(staging);
         let entries = self.files.list(&folder).map_err(error_at(DriveStep::Stage, &folder))?;
-        for entry in entries {
-            self.sync_file(&format!("{folder}/{}", entry.name), DriveStep::SyncStaged)?;
-        }
-        self.sync_directory(&folder, DriveStep::SyncStaged)?;
+        let files: Vec<_> = entries.iter().map(|it| format!("{folder}/{}", it.name)).collect();
+        let files: Vec<_> = files.iter().map(String::as_str).collect();
+        self.flush(&files, &[&folder], DriveStep::SyncStaged)?;
         match kind {
             CommitKind::Put => self.pass(CrashPoint::PutShardsSynced, target),
             CommitKind::Heal => self.pass(CrashPoint::HealShardsStaged, target),

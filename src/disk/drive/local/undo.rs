@@ -28,6 +28,7 @@ type Kept = (Version, Option<Vec<u8>>);
 impl LocalDrive {
     pub(super) fn remove(&self, remove: &Remove) -> Result<Removed, DriveError> {
         self.guard_writes()?;
+        let _writer = self.flush.writer();
         let target = &remove.target;
         let directory = directory_of(target)?;
         let _key = self.lock_key(target);
@@ -45,13 +46,14 @@ impl LocalDrive {
             return Ok(Removed::default());
         }
         let removed = meta.remove(remove.version);
-        self.back_up(target, &directory, remove.rollback, flushes)?;
+        self.back_up(target, &directory, remove.rollback)?;
         self.pass(CrashPoint::DeleteBackupWritten, target);
+        let kept = format!("{directory}/{}", remove.rollback.hyphenated());
         self.guard_root()?;
-        self.write_meta(target, &directory, &meta, flushes)?;
+        self.write_meta(target, &directory, &meta, flushes, &[&kept])?;
         self.pass(CrashPoint::DeleteMetaRenamed, target);
         if flushes {
-            self.sync_directory(&directory, DriveStep::SyncPublished)?;
+            self.flush(&[], &[&directory], DriveStep::SyncPublished)?;
         }
         Ok(Removed {
             found: true,
@@ -59,30 +61,38 @@ impl LocalDrive {
         })
     }
 
-    /// Publishes changed metadata, or none at all when no version is left. The key's directory stays.
+    /// Publishes changed metadata, or none at all when no version is left. The key's directory stays. `before` are
+    /// directories that have to be flushed before that.
     pub(super) fn write_meta(
         &self,
         target: &ObjectKey,
         directory: &str,
         meta: &XlMeta,
         flushes: bool,
+        before: &[&str],
     ) -> Result<(), DriveError> {
         let path = format!("{directory}/{}", layout::META_FILE);
         if meta.is_empty() && meta.inline_entries().next().is_none() {
             let gone = format!("{}/{}", layout::TRASH, Uuid::new_v4());
+            if flushes && !before.is_empty() {
+                self.flush(&[], before, DriveStep::Backup)?;
+            }
             self.publish(&path, &gone)?;
             self.files.remove_file(&gone).ok();
             return Ok(());
         }
-        let staging = Uuid::new_v4();
-        let folder = staged(staging);
-        self.make_path(layout::TMP, &staging.hyphenated().to_string())?;
-        let new = format!("{folder}/{}", layout::META_FILE);
+        let new = staged(Uuid::new_v4());
         let result = self
-            .write_file(&new, &meta.encode(), flushes)
+            .write_file(&new, &meta.encode(), false)
+            .and_then(|()| match flushes {
+                true => self.flush(&[&new], before, DriveStep::SyncStaged),
+                false => Ok(()),
+            })
             .and_then(|()| self.publish_meta(target, directory, &new));
-        self.remove_tree(&folder).ok();
-        result
+        if result.is_err() {
+            self.remove_tree(&new).ok();
+        }
+        result.map(drop)
     }
 
     pub(super) fn undo(&self, undo: &Undo) -> Result<(), DriveError> {
@@ -130,7 +140,7 @@ impl LocalDrive {
         if let Some((version, inline)) = before {
             meta.insert(version, inline);
         }
-        self.write_meta(target, directory, &meta, flushes)?;
+        self.write_meta(target, directory, &meta, flushes, &[])?;
         if let Some(data_dir) = published.data_dir.filter(|it| !meta.uses_data_dir(*it)) {
             let from = format!("{directory}/{}", data_dir.hyphenated());
             match &undo.upload {

@@ -163,7 +163,7 @@ fn write_disk(files: &BTreeMap<String, Vec<u8>>) {
         let records = [
             Record::single(algorithm, digest(algorithm)),
             Record::composite(algorithm, digest(algorithm), vec![digest(algorithm); 3]),
-            Record::full_object(algorithm, digest(algorithm)),
+            Record::full_object(algorithm, digest(algorithm), Vec::new()),
         ];
         let name = format!("{}-three-records", algorithm.name().to_ascii_lowercase());
         keep("checksum-records", &name, Record::encode_all(&records));

@@ -1,6 +1,7 @@
 //! What clients, servers and the harness say.
 
 use super::keep;
+use crate::fuzz::targets::access;
 use crate::fuzz::targets::network as target;
 use crate::harness::testbed::ledger::LedgerEntry;
 use crate::node::s3::listing;
@@ -22,6 +23,36 @@ pub(super) fn write_network() {
         "list-token",
         "heal-query",
         "deep=true&bucket=b&prefix=a%2F&key=&version=\ndeep=false\nbucket=b&key=k&version=null\n",
+    );
+    let field = |name: &str, value: &str| {
+        let line = format!("Content-Disposition: form-data; name=\"{name}\"");
+        format!("--{}\r\n{line}\r\n\r\n{value}\r\n", access::BOUNDARY)
+    };
+    let file = |name: &str| {
+        let line = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"");
+        let line = format!("{line}\r\nContent-Type: text/plain");
+        format!("--{0}\r\n{line}\r\n\r\nhello\r\n--{0}--\r\n", access::BOUNDARY)
+    };
+    let document = r#"{"expiration":"2030-01-01T00:00:00Z","conditions":[{"bucket":"bucket"},["starts-with","$key","a/"],["content-length-range",0,1024],{"acl":"private"}]}"#;
+    keep("form", "anonymous", field("key", "a/${filename}") + &file("hello.txt"));
+    keep(
+        "form",
+        "policy",
+        ["key", "acl", "policy"]
+            .iter()
+            .zip(["a/b", "private", document])
+            .fold(String::new(), |text, (name, value)| text + &field(name, value))
+            + &file("C:\\folder\\hello.txt"),
+    );
+    keep(
+        "bucket-policy",
+        "public",
+        r#"{"Version":"2012-10-17","Statement":[{"Sid":"one","Effect":"Allow","Principal":"*","Action":["s3:GetObject","s3:List*"],"Resource":["arn:aws:s3:::bucket","arn:aws:s3:::bucket/*"]}]}"#,
+    );
+    keep(
+        "bucket-policy",
+        "conditions",
+        r#"{"Version":"2012-10-17","Statement":{"Effect":"Deny","NotPrincipal":{"AWS":["arn:aws:iam::other:root"]},"NotAction":"s3:PutObject","Resource":"arn:aws:s3:::bucket/*","Condition":{"IpAddress":{"aws:SourceIp":["10.0.0.0/8","2001:db8::/32"]},"NumericLessThanEquals":{"s3:max-keys":10},"DateGreaterThan":{"aws:CurrentTime":"2025-01-01T00:00:00Z"},"StringLikeIfExists":{"s3:prefix":"a/*"},"Bool":{"aws:SecureTransport":"false"},"Null":{"s3:delimiter":"true"}}}}"#,
     );
     keep(
         "s3-headers",

@@ -65,6 +65,10 @@ impl PeerService for Node {
         }
         Some(match request {
             DriveRequest::RecordPut { bytes, .. } => Ok(DriveReply::Bytes(bytes)),
+            // A record that is as long as its name says.
+            DriveRequest::RecordRead { name } => {
+                Ok(DriveReply::Bytes(vec![7; name.parse().expect("a length")]))
+            }
             _ => Err(DriveError::Blank),
         })
     }
@@ -125,6 +129,36 @@ async fn a_peer_is_asked_and_answers() {
     assert!(LockPeer::ask(&*peer, call).await.expect("an answer").granted);
 }
 
+/// Goal: a file that is read whole passes, however large a drive may hold it; what is larger still is an error of
+/// that one request, and the peer stays reached.
+#[tokio::test]
+async fn a_large_answer_passes_and_one_that_is_too_large_ends_nothing() {
+    let (address, _node, _accept) = start("127.0.0.1:0", false).await;
+    let peer = Arc::new(Peer::new(PeerParts {
+        me: 0,
+        node: 1,
+        address: address.to_string(),
+        drives: 1,
+        key: key(),
+        deadline: Duration::from_secs(60),
+        poll_period: Duration::from_millis(50),
+    }));
+    peer.poll().await;
+    let drive = PeerDrive::new(Arc::clone(&peer), 0);
+    let read = async |length: usize| {
+        drive.call(DriveRequest::RecordRead { name: length.to_string() }).await
+    };
+    let whole = crate::disk::drive::WHOLE_BYTES_MAX as usize;
+    let all = futures::future::join_all([words::BODY_BYTES_MAX, whole, whole].map(read)).await;
+    for (answer, length) in all.into_iter().zip([words::BODY_BYTES_MAX, whole, whole]) {
+        let Ok(DriveReply::Bytes(bytes)) = answer else { panic!("{length} bytes do not pass") };
+        assert_eq!(bytes.len(), length);
+    }
+    let refused = read(words::ANSWER_BYTES_MAX).await.expect_err("it is too large");
+    assert_eq!(refused.effect(), Effect::None, "{refused}");
+    assert!(drive.is_online(), "one answer ends nothing else");
+}
+
 #[tokio::test]
 async fn whoever_has_another_secret_is_refused_and_nothing_is_done() {
     let (address, node, _accept) = start("127.0.0.1:0", false).await;
@@ -139,7 +173,7 @@ async fn whoever_has_another_secret_is_refused_and_nothing_is_done() {
 #[tokio::test]
 async fn a_request_counts_once_and_with_its_own_body() {
     let (address, node, _accept) = start("127.0.0.1:0", false).await;
-    let pool = crate::node::peer::pool::Pool::new(address.to_string(), 1 << 20);
+    let pool = crate::node::peer::pool::Pool::new(address.to_string());
     let path = format!("{}lock", words::PREFIX);
     let body = words::encode(&LockCall::Forget { life: Uuid::nil() });
     let envelope = Envelope {

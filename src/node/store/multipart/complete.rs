@@ -78,6 +78,13 @@ async fn complete_locked(
         take_back(&store, &upload.key, &upload.object).await?;
         parts = parts_of(&store, &upload).await?;
     }
+    if listed.iter().any(|part| !parts.contains_key(&part.number))
+        && let Ok(outcome) = completed(&store, &bucket, &target, &id, &listed).await
+    {
+        // Its removal was interrupted, or a power cut has brought it back.
+        forget(&store, &upload, &lock).await;
+        return Ok(outcome);
+    }
     check_list(&listed, &parts)?;
     let numbers: Vec<u32> = listed.iter().map(|part| part.number).collect();
     parts.retain(|number, _| numbers.contains(number));
@@ -115,10 +122,15 @@ async fn complete_locked(
     };
     let published = publish(&store, write).await?;
     // Before it is answered: once its object was overwritten, nobody could tell it from one that is open.
-    if let Err(error) = remove(&store, &upload, &lock).await {
+    forget(&store, &upload, &lock).await;
+    Ok(published.outcome)
+}
+
+/// Removes an upload that was completed. What cannot be removed now is looked for by the scanner.
+async fn forget(store: &Arc<Store>, upload: &Upload, lock: &Held) {
+    if let Err(error) = remove(store, upload, lock).await {
         tracing::warn!(target = %upload.target, %error, "a completed upload is left behind");
     }
-    Ok(published.outcome)
 }
 
 /// What an upload has become, when it was completed before with the same parts and its object is still there.
@@ -245,7 +257,8 @@ fn checksum_of(
         });
     }
     let whole = whole.unwrap_or(0).to_be_bytes();
-    Ok(Record::full_object(algorithm, whole[8 - bytes..].to_vec()))
+    let digests = digests.into_iter().map(|(digest, _)| digest).collect();
+    Ok(Record::full_object(algorithm, whole[8 - bytes..].to_vec(), digests))
 }
 
 /// Brings the listed parts to every drive that has the upload, if too few drives have them all. Answers the

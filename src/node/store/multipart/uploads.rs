@@ -1,7 +1,12 @@
 //! Which uploads are open.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::stream;
+use uuid::Uuid;
 
 use super::Upload;
 use super::abort;
@@ -14,9 +19,13 @@ use crate::node::store::api::StoreError;
 use crate::node::store::api::UploadInfo;
 use crate::node::store::api::UploadListRequest;
 use crate::node::store::api::UploadListing;
+use crate::node::store::copies::Copies;
 use crate::node::store::copies::Want;
 use crate::node::store::list::Walker;
 use crate::value::ObjectKey;
+
+/// Objects of uploads that are looked at side by side.
+const LOOKS_MAX: usize = 16;
 
 /// Open uploads of a bucket.
 pub(in crate::node::store) async fn list_uploads(
@@ -24,13 +33,34 @@ pub(in crate::node::store) async fn list_uploads(
     request: UploadListRequest,
 ) -> Result<UploadListing, StoreError> {
     store.bucket_of(&request.bucket).await?;
-    let mut uploads = uploads_of(store, &request.bucket).await?;
+    let uploads = uploads_of(store, &request.bucket).await?;
+    let data_dirs: BTreeMap<String, Uuid> =
+        uploads.iter().map(|upload| (upload.id.clone(), upload.object.data_dir)).collect();
+    let mut uploads: Vec<UploadInfo> = uploads.iter().map(Upload::info).collect();
     uploads.retain(|upload| upload.target.key.starts_with(&request.prefix));
     uploads.sort_by(|one, other| {
         let order = |it: &UploadInfo| (it.target.key.clone(), it.opened_ns, it.upload.clone());
         order(one).cmp(&order(other))
     });
-    Ok(page(uploads, &request))
+    let mut listing = page(uploads, &request);
+    let listed = stream::iter(std::mem::take(&mut listing.uploads)).map(|upload| async {
+        let data_dir = data_dirs[&upload.upload];
+        (!is_object(store, &upload.target, data_dir).await).then_some(upload)
+    });
+    let open: Vec<Option<UploadInfo>> = listed.buffered(LOOKS_MAX).collect().await;
+    listing.uploads = open.into_iter().flatten().collect();
+    Ok(listing)
+}
+
+/// Whether an upload is an object by now: its completion removes it, and a power cut may bring it back.
+async fn is_object(store: &Arc<Store>, target: &ObjectKey, data_dir: Uuid) -> bool {
+    let Ok(bucket) = store.bucket_of(&target.bucket).await else { return false };
+    let (set, since_ns) = (store.set_of(&target.key), bucket.since_ns());
+    let enough = |copies: &Copies| copies.read(Want::All, false).is_ok();
+    let copies = store.read_copies(set, target, since_ns, false, enough).await;
+    let Ok(found) = copies.read(Want::All, false) else { return false };
+    let mut objects = found.iter().filter_map(|found| found.version.as_object());
+    objects.any(|object| object.data_dir == data_dir)
 }
 
 /// Cuts the page that is asked for out of all uploads in order.
@@ -79,7 +109,7 @@ fn page(uploads: Vec<UploadInfo>, request: &UploadListRequest) -> UploadListing 
     listing
 }
 
-async fn uploads_of(store: &Arc<Store>, bucket: &str) -> Result<Vec<UploadInfo>, StoreError> {
+async fn uploads_of(store: &Arc<Store>, bucket: &str) -> Result<Vec<Upload>, StoreError> {
     let mut uploads = Vec::new();
     for set in 0..store.sets() {
         let mut walker = Walker::new(store, set, layout::SYSTEM, "multipart/", "", 0);
@@ -91,7 +121,7 @@ async fn uploads_of(store: &Arc<Store>, bucket: &str) -> Result<Vec<UploadInfo>,
             let Some(target) = target_of(object).filter(|it| it.bucket == bucket) else { continue };
             let name = copies.target.key.rsplit('/').next().unwrap_or_default();
             let Ok(name) = name.parse::<UploadName>() else { continue };
-            uploads.extend(Upload::of(store, &target, name, Some(found)).map(|it| it.info()));
+            uploads.extend(Upload::of(store, &target, name, Some(found)));
         }
     }
     Ok(uploads)
@@ -107,7 +137,7 @@ pub(in crate::node::store) fn target_of(object: &ObjectBody) -> Option<ObjectKey
 pub(in crate::node::store) async fn forget_bucket(store: &Arc<Store>, bucket: &str) {
     let Ok(uploads) = uploads_of(store, bucket).await else { return };
     for upload in uploads {
-        if let Err(error) = abort(store, &upload.target, &upload.upload).await {
+        if let Err(error) = abort(store, &upload.target, &upload.id).await {
             tracing::warn!(target = %upload.target, %error, "an upload outlives its bucket");
         }
     }

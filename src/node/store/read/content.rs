@@ -1,8 +1,8 @@
 //! Contents on their way out: never a wrong byte, never a short success.
 //!
-//! Small objects are read whole and held against their MD5 before the first byte leaves. Larger ones leave
-//! block by block, each agreed on by one shard more than the code needs; where none is to spare, the part's
-//! MD5 decides before anything of a range leaves, and before the last chunk of a whole part does.
+//! What leaves was agreed on by one shard more than the code needs. Where none is to spare the MD5 decides: of small
+//! objects, which are read whole, before the first byte leaves; of larger ones before anything of a range leaves, and
+//! before the last chunk of a whole part does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ pub(in crate::node::store) fn slice(
 /// The whole of a small object, held against its MD5s; when they do not match, without each drive in turn.
 pub(in crate::node::store) async fn whole(reader: &mut Reader) -> Result<Bytes, StoreError> {
     let (first, proven) = whole_once(reader).await?;
-    if !reader.verifies() || matches(reader, &first) || proven && !has_md5(reader) {
+    if !reader.verifies() || proven || matches(reader, &first) {
         return Ok(first);
     }
     for slot in reader.slots() {
@@ -145,7 +145,7 @@ async fn whole_once(reader: &mut Reader) -> Result<(Bytes, bool), StoreError> {
             let count = WINDOW.min(frames - at);
             for block in reader.blocks(part, at, count).await? {
                 all_proven &= block.proven;
-                contents.extend_from_slice(&block.contents());
+                block.pieces(0, block.block_bytes).for_each(|it| contents.extend_from_slice(&it));
             }
             at += count;
         }
@@ -163,10 +163,6 @@ fn md5_of(reader: &Reader, part: usize) -> Option<Vec<u8>> {
     };
     let bytes = hex::decode(text).ok()?;
     (bytes.len() == 16).then_some(bytes)
-}
-
-fn has_md5(reader: &Reader) -> bool {
-    (0..reader.object().parts.len()).all(|part| md5_of(reader, part).is_some())
 }
 
 fn matches(reader: &Reader, contents: &[u8]) -> bool {
@@ -220,8 +216,10 @@ async fn send(
     for piece in pieces {
         let layout = reader.layout(piece.part);
         let expected = md5_of(reader, piece.part).filter(|_| verifies);
-        let mut md5 = (expected.is_some() && piece.whole).then(|| Hasher::new(Algorithm::Md5));
+        // A whole part whose first blocks are not proven is hashed on its way.
+        let mut md5 = None;
         let mut checked = false;
+        let mut begun = false;
         let (mut at, last) = (
             piece.start / layout.block_bytes,
             (piece.start + piece.length - 1) / layout.block_bytes,
@@ -230,19 +228,22 @@ async fn send(
             let count = WINDOW.min(last + 1 - at);
             let blocks = reader.blocks(piece.part, at, count).await?;
             let proven = blocks.iter().all(|block| block.proven);
-            if !proven && verifies && !piece.whole && !checked && expected.is_some() {
-                check_part(reader, piece.part).await?;
-                checked = true;
+            if !proven && expected.is_some() && md5.is_none() && !checked {
+                if piece.whole && !begun {
+                    md5 = Some(Hasher::new(Algorithm::Md5));
+                } else {
+                    check_part(reader, piece.part).await?;
+                    checked = true;
+                }
             }
+            begun = true;
             for (index, block) in blocks.iter().enumerate() {
-                let mut contents = Bytes::from(block.contents());
                 if let Some(hasher) = md5.take() {
-                    md5 = Some(update(hasher, contents.clone()).await);
+                    md5 = Some(update(hasher, block.contents().into()).await);
                 }
                 let begin = (at + index as u64) * layout.block_bytes;
                 let from = piece.start.saturating_sub(begin);
-                let to = (piece.start + piece.length - begin).min(contents.len() as u64);
-                contents = contents.slice(from as usize..to as usize);
+                let to = (piece.start + piece.length - begin).min(block.block_bytes as u64);
                 let is_last = at + index as u64 == last;
                 if is_last
                     && let Some(hasher) = md5.take()
@@ -250,8 +251,10 @@ async fn send(
                 {
                     return Err(reader.unreadable("the contents do not have the MD5 that was kept"));
                 }
-                if !out.push(contents).await {
-                    return Ok(());
+                for chunk in block.pieces(from as usize, to as usize) {
+                    if !out.push(chunk).await {
+                        return Ok(());
+                    }
                 }
             }
             at += count;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::StreamExt as _;
 use tokio::time::Instant;
 
@@ -64,7 +65,7 @@ pub(in crate::node::store) struct Reader {
 /// One block.
 pub(in crate::node::store) struct Block {
     /// Its data shards.
-    pub(in crate::node::store) data: Vec<Vec<u8>>,
+    pub(in crate::node::store) data: Vec<Bytes>,
     /// Its bytes of the part.
     pub(in crate::node::store) block_bytes: usize,
     /// Whether more shards than needed agreed.
@@ -72,6 +73,21 @@ pub(in crate::node::store) struct Block {
 }
 
 impl Block {
+    /// The bytes from one place to another, as they lie in the shards.
+    pub(in crate::node::store) fn pieces(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl Iterator<Item = Bytes> + '_ {
+        let mut begin = 0;
+        self.data.iter().filter_map(move |shard| {
+            let (first, end) = (begin, begin + shard.len());
+            begin = end;
+            let (from, to) = (from.max(first), to.min(self.block_bytes).min(end));
+            (from < to).then(|| shard.slice(from - first..to - first))
+        })
+    }
+
     /// The bytes.
     pub(in crate::node::store) fn contents(&self) -> Vec<u8> {
         let mut contents = Vec::with_capacity(self.block_bytes);
@@ -286,7 +302,7 @@ impl Reader {
 
     async fn solve(&self, got: Vec<Frames>) -> (Vec<Solved>, Vec<Frames>) {
         let erasure = Arc::clone(&self.erasure);
-        let bytes = got.iter().flatten().flatten().map(Vec::len).sum::<usize>();
+        let bytes = got.iter().flatten().flatten().map(Bytes::len).sum::<usize>();
         let work = move || {
             let solved = got.iter().map(|shards| solve(&erasure, shards)).collect();
             (solved, got)
@@ -396,7 +412,7 @@ impl Reader {
     async fn check(&self, bytes: Vec<u8>, spans: &Arc<[FrameSpan]>) -> Frames {
         let (spans, verifies) = (Arc::clone(spans), self.verifies);
         let off_reactor = bytes.len() >= OFF_REACTOR_BYTES;
-        let work = move || frames_of(&bytes, &spans, verifies);
+        let work = move || frames_of(&Bytes::from(bytes), &spans, verifies);
         if !off_reactor {
             return work();
         }

@@ -3,6 +3,8 @@
 //! A frame's hash says that its bytes are those that were written, not that they were written *there*. With
 //! more shards than the code needs, a shard that belongs elsewhere contradicts the others.
 
+use bytes::Bytes;
+
 use crate::disk::format::erasure::Erasure;
 
 /// What shards add up to.
@@ -11,7 +13,7 @@ pub(in crate::node::store) enum Solved {
     /// The data shards; `proven` when more shards than needed agree.
     Data {
         /// All data shards.
-        data: Vec<Vec<u8>>,
+        data: Vec<Bytes>,
         /// Whether a spare shard agreed.
         proven: bool,
     },
@@ -22,24 +24,36 @@ pub(in crate::node::store) enum Solved {
 }
 
 /// Puts a stripe together; `shards[i]` is shard i of the code, if it is there.
-pub(in crate::node::store) fn solve(erasure: &Erasure, shards: &[Option<Vec<u8>>]) -> Solved {
+pub(in crate::node::store) fn solve(erasure: &Erasure, shards: &[Option<Bytes>]) -> Solved {
     let present: Vec<_> = (0..shards.len()).filter(|shard| shards[*shard].is_some()).collect();
     if present.len() < erasure.data() {
         return Solved::TooFew;
     }
     let (base, spare) = present.split_at(erasure.data());
+    if let Some(data) = shards[..erasure.data()].iter().cloned().collect::<Option<Vec<Bytes>>>() {
+        // Nothing is to be made anew: what is to spare has to follow from what is there.
+        let spare: Vec<_> = spare
+            .iter()
+            .filter_map(|shard| Some((shard - erasure.data(), shards[*shard].as_ref()?)))
+            .collect();
+        return match erasure.follows(&data, &spare) {
+            true => Solved::Data { data, proven: !spare.is_empty() },
+            false => Solved::Contradiction,
+        };
+    }
     let mut work = vec![None; shards.len()];
     for shard in base {
-        work[*shard].clone_from(&shards[*shard]);
+        work[*shard] = shards[*shard].as_ref().map(|bytes| bytes.to_vec());
     }
     let filled = match spare {
         [] => erasure.reconstruct_data(&mut work),
         _ => erasure.reconstruct(&mut work),
     };
-    if filled.is_err() || spare.iter().any(|shard| work[*shard] != shards[*shard]) {
+    let differs = |shard: &usize| work[*shard].as_deref() != shards[*shard].as_deref();
+    if filled.is_err() || spare.iter().any(differs) {
         return Solved::Contradiction;
     }
-    let data = work.into_iter().take(erasure.data()).flatten().collect();
+    let data = work.into_iter().take(erasure.data()).flatten().map(Bytes::from).collect();
     Solved::Data { data, proven: !spare.is_empty() }
 }
 
@@ -48,8 +62,8 @@ pub(in crate::node::store) fn solve(erasure: &Erasure, shards: &[Option<Vec<u8>>
 /// as good.
 pub(in crate::node::store) fn solve_without_the_wrong(
     erasure: &Erasure,
-    shards: &[Option<Vec<u8>>],
-) -> Option<(Vec<Vec<u8>>, Vec<usize>)> {
+    shards: &[Option<Bytes>],
+) -> Option<(Vec<Bytes>, Vec<usize>)> {
     let present: Vec<_> = (0..shards.len()).filter(|shard| shards[*shard].is_some()).collect();
     let spare = present.len().checked_sub(erasure.data() + 1)?;
     for wrong in 1..=spare {
@@ -83,9 +97,9 @@ pub(in crate::node::store) fn solve_without_the_wrong(
 mod tests {
     use super::*;
 
-    fn stripe(erasure: &Erasure, salt: u8) -> Vec<Option<Vec<u8>>> {
+    fn stripe(erasure: &Erasure, salt: u8) -> Vec<Option<Bytes>> {
         let block: Vec<u8> = (0..1000_u32).map(|at| (at * 7) as u8 ^ salt).collect();
-        erasure.encode_block(&block).into_iter().map(Some).collect()
+        erasure.encode_block(&block).into_iter().map(|shard| Some(shard.into())).collect()
     }
 
     /// Goal: whichever shards are missing or come from another stripe, what comes out is the block, an error,
@@ -127,8 +141,8 @@ mod tests {
     #[test]
     fn without_parity_nothing_is_proven() {
         let erasure = Erasure::new(1, 0).unwrap();
-        let shards = [Some(b"x".to_vec())];
-        let data = vec![b"x".to_vec()];
+        let shards = [Some(Bytes::from_static(b"x"))];
+        let data = vec![Bytes::from_static(b"x")];
         assert_eq!(solve(&erasure, &shards), Solved::Data { data, proven: false });
         assert_eq!(solve(&erasure, &[None]), Solved::TooFew);
     }

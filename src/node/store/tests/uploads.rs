@@ -253,6 +253,53 @@ async fn a_completion_whose_answers_are_lost_is_unknown_and_then_decided_once() 
     }
 }
 
+/// Goal: what a completion removed and a power cut brings back is no open upload, and its completion can be asked for
+/// again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completed_upload_that_comes_back_is_not_open() {
+    let bench = Bench::new(4, BucketState::Unversioned).await;
+    let upload = bench.store.create_upload(upload_request("k")).await.unwrap();
+    let only = part(&bench, "k", &upload, 1, &contents(FULL, 3)).await.unwrap();
+    let folders = |drive: usize| {
+        let mut found = Vec::new();
+        for place in std::fs::read_dir(bench.root(drive).join(".rustfs.sys/multipart")).unwrap() {
+            for upload in std::fs::read_dir(place.unwrap().path()).into_iter().flatten() {
+                found.push(upload.unwrap().path());
+            }
+        }
+        found
+    };
+    let kept: Vec<_> = (0..4)
+        .flat_map(&folders)
+        .map(|folder| (std::fs::read(folder.join("xl.meta")).unwrap(), folder))
+        .collect();
+    assert_eq!(kept.len(), 4);
+    let list = async || {
+        let request = UploadListRequest {
+            bucket: "bkt".to_owned(),
+            prefix: String::new(),
+            delimiter: None,
+            key_marker: String::new(),
+            upload_marker: None,
+            limit: 10,
+        };
+        bench.store.list_uploads(request).await.unwrap().uploads.len()
+    };
+    assert_eq!(list().await, 1);
+    let first =
+        bench.store.complete_upload(complete("k", &upload, vec![only.clone()])).await.unwrap();
+    for (meta, folder) in &kept {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("xl.meta"), meta).unwrap();
+    }
+    assert_eq!(list().await, 0, "it is completed");
+    let again = bench.store.complete_upload(complete("k", &upload, vec![only])).await.unwrap();
+    assert_eq!(again.etag, first.etag, "a retry is told what the first was told");
+    assert_eq!((0..4).flat_map(&folders).count(), 0, "it is removed once more");
+    assert!(bench.get("k").await == Ok(contents(FULL, 3)));
+    bench.audit().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_can_be_a_copy() {
     let bench = Bench::new(4, BucketState::Unversioned).await;
