@@ -11,6 +11,7 @@ use super::state::State;
 use super::step::Step;
 use super::turn::Stop;
 use super::turn::StopKind;
+use super::turn::many;
 use crate::harness::report::ReportError;
 use crate::harness::report::escape::markdown;
 use crate::harness::report::escape::markdown_code;
@@ -137,14 +138,14 @@ fn not_reached(state: &State) -> Vec<Step> {
 fn to_markdown(state: &State) -> String {
     let orders = &state.orders;
     let names: Vec<_> = orders.warehouses.iter().map(|name| markdown_code(name)).collect();
-    let mode = if orders.execute { "executed" } else { "a dry run: nothing was changed" };
+    let mode = if orders.execute { "Executed" } else { "A dry run: nothing was changed" };
     let mut text = format!(
-        "# Table catalog: {} of {}\n\n{}. Run {}, started {} times, nodes of release {}.\n\n",
+        "# Table catalog: {} of {}\n\n{}. Run {}, {}, nodes of release {}.\n\n",
         orders.rehearsal.name(),
         names.join(", "),
         mode,
         markdown_code(&orders.run_id),
-        state.starts,
+        many(state.starts, "start"),
         markdown(&state.facts.releases.join(", ")),
     );
     let word_of = match verdict(state) {

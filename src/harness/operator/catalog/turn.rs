@@ -186,3 +186,9 @@ fn lost(heard: &Heard) -> Stop {
 pub fn is_not_served(heard: &Heard) -> bool {
     matches!(heard.status(), 400 | 404 | 405 | 406 | 501)
 }
+
+/// A number with its word: `1 node`, `2 nodes`.
+pub fn many(count: impl TryInto<u64>, word: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}

@@ -10,6 +10,7 @@ use super::super::turn::StopKind;
 use super::super::turn::Turn;
 use super::super::turn::expect;
 use super::super::turn::heard;
+use super::super::turn::many;
 use super::probe::named;
 use super::verify::is_closed;
 
@@ -39,7 +40,7 @@ pub(super) fn admit(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
                     return Err(Stop::new(StopKind::Unexpected, words, "see its log"));
                 }
             }
-            Ok(Move::Pass(format!("{nodes} nodes are open to writers")))
+            Ok(Move::Pass(format!("open to writers: {}", many(nodes, "node"))))
         }
     }
 }
@@ -81,8 +82,8 @@ pub(super) fn verify_writes(turn: &mut Turn<'_>, news: News) -> Result<Move, Sto
             }
         }
     }
-    let count = turn.facts.probes.len();
-    Ok(Move::Pass(format!("{count} commits landed, and {nodes} nodes show them")))
+    let (count, nodes) = (many(turn.facts.probes.len(), "commit"), many(nodes, "node"));
+    Ok(Move::Pass(format!("landed: {count}, shown by {nodes}")))
 }
 
 /// A namespace is made and dropped: an effective write that needs no object.

@@ -7,6 +7,7 @@ use super::super::turn::News;
 use super::super::turn::Stop;
 use super::super::turn::StopKind;
 use super::super::turn::Turn;
+use super::super::turn::many;
 
 /// A verified backup of every warehouse.
 pub(super) fn take(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
@@ -41,14 +42,22 @@ fn covered(turn: &mut Turn<'_>, backup: BackupFacts) -> Result<Move, Stop> {
     let moved = moved_since(turn, &backup);
     let drift = match moved.len() {
         0 => "every table stands where it stood then".to_owned(),
-        count => format!("{count} tables have moved since, among them {}", moved[0]),
+        count => format!("since moved: {}, among them {}", many(count, "table"), moved[0]),
     };
     let evidence = format!(
-        "backup {} of {} s since 1970, release {}, verified; {drift}",
-        backup.digest, backup.made_at, backup.release
+        "backup {} of {}, release {}, verified; {drift}",
+        backup.digest,
+        time_of(backup.made_at),
+        backup.release
     );
     turn.facts.backup = Some(backup);
     Ok(Move::Pass(evidence))
+}
+
+/// A time in words.
+fn time_of(unix_s: u64) -> String {
+    let time = jiff::Timestamp::from_second(i64::try_from(unix_s).unwrap_or_default());
+    time.unwrap_or_default().to_string()
 }
 
 /// The tables that no longer stand where they stood when the backup was taken.

@@ -17,6 +17,7 @@ use super::super::turn::Stop;
 use super::super::turn::Turn;
 use super::super::turn::expect;
 use super::super::turn::heard;
+use super::super::turn::many;
 use serde_json::Value;
 
 /// The property that the probe's commits set.
@@ -121,8 +122,8 @@ fn over(turn: &mut Turn<'_>) -> Move {
         earlier: Some(probe.earlier.clone()),
         has_gap: false,
     });
-    let count = turn.facts.probes.len();
-    let words = format!("{} in {count} warehouses, with two commits each", probe.table);
+    let count = many(turn.facts.probes.len(), "warehouse");
+    let words = format!("{} in {count}, with two commits each", probe.table);
     Move::Pass(if notes.is_empty() { words } else { format!("{words}; {notes}") })
 }
 

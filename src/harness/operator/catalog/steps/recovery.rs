@@ -229,7 +229,8 @@ pub(super) fn diagnose(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
             let counted = counted(turn, diagnosis, subject.has_gap)?;
             let it: Preflight = answers::read(preflight).map_err(Stop::unreadable)?;
             if !subject.has_gap {
-                return Ok(Move::Pass(counted));
+                let nothing = "no commit was interrupted: that it would be seen, and block a migration, is not shown";
+                return Ok(Move::Skip(format!("{counted}; {nothing}")));
             }
             if !it.blockers.iter().any(|blocker| blocker == "COMMIT_RECOVERY_REQUIRED") {
                 let words = format!("an unfinished commit blocks no migration: {:?}", it.blockers);
@@ -326,6 +327,10 @@ pub(super) fn repair(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
             words,
             "is somebody else committing to the table?",
         ));
+    }
+    if first.finalized_count == 0 {
+        let words = "the pointer did not move, but there was nothing to repair";
+        return Ok(Move::Skip(words.to_owned()));
     }
     let words = format!("{} finished, then none; the pointer did not move", first.finalized_count);
     Ok(Move::Pass(words))

@@ -11,6 +11,7 @@ use super::super::turn::StopKind;
 use super::super::turn::Turn;
 use super::super::turn::expect;
 use super::super::turn::heard;
+use super::super::turn::many;
 use super::walk;
 
 /// Every node answers with the backing that the rehearsal begins from; the warehouses are table buckets, and a
@@ -107,8 +108,8 @@ fn others(turn: &mut Turn<'_>, all: &[super::super::ask::Heard]) -> Result<Move,
     let facts = &turn.facts;
     let own = if facts.has_own_routes { "" } else { "not " };
     let mut evidence = format!(
-        "{} nodes with the backing {}, release {}; the routes below /firedrill/v1 are {own}served",
-        turn.orders.nodes,
+        "{} with the backing {}, release {}; the routes below /firedrill/v1 are {own}served",
+        many(turn.orders.nodes, "node"),
         facts.backing,
         facts.releases.join(", ")
     );

@@ -16,6 +16,7 @@ use super::super::turn::StopKind;
 use super::super::turn::Turn;
 use super::super::turn::expect;
 use super::super::turn::heard;
+use super::super::turn::many;
 use super::probe::named;
 use super::walk;
 
@@ -71,7 +72,7 @@ pub(super) fn config(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
         (false, _) => "whether they are closed to writers they do not tell".to_owned(),
         (true, closed) => format!("{closed} of {} are closed to writers", orders.nodes),
     };
-    Ok(Move::Pass(format!("{} nodes are durable-strong; {gate}", orders.nodes)))
+    Ok(Move::Pass(format!("durable-strong: {}; {gate}", many(orders.nodes, "node"))))
 }
 
 /// Whether a node says that it is closed to writers.
@@ -108,7 +109,8 @@ pub(super) fn loads(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
         None if turn.facts.work.count == 0 => Ok(Move::Skip("there is nothing to load".to_owned())),
         None => {
             let (count, what) = (turn.facts.work.count, walk::summary(turn));
-            Ok(Move::Pass(format!("{count} answers are as recorded: {what}, at {nodes} nodes")))
+            let nodes = many(nodes, "node");
+            Ok(Move::Pass(format!("{count} answers are as recorded: {what}, at {nodes}")))
         }
     }
 }
@@ -227,8 +229,8 @@ pub(super) fn idempotency(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop>
             _ => {}
         }
     }
-    let count = turn.facts.probes.len();
-    Ok(Move::Pass(format!("{count} commits of before were answered as before; {snapshots}")))
+    let count = many(turn.facts.probes.len(), "commit");
+    Ok(Move::Pass(format!("answered as before: {count} of before; {snapshots}")))
 }
 
 /// The ETag of the snapshot, where a node tells it.

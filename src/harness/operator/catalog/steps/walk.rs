@@ -17,6 +17,7 @@ use super::super::turn::Move;
 use super::super::turn::Stop;
 use super::super::turn::Turn;
 use super::super::turn::expect;
+use super::super::turn::many;
 
 /// Requests of one round.
 const BATCH: usize = 64;
@@ -176,14 +177,14 @@ pub(super) fn metadata_digest(heard: &Heard) -> String {
 
 /// What the warehouses hold, in words.
 pub(super) fn summary(turn: &Turn<'_>) -> String {
-    let count = |of: fn(&Warehouse) -> usize| {
-        turn.facts.warehouses.values().map(of).sum::<usize>().to_string()
+    let count = |word: &str, of: fn(&Warehouse) -> usize| {
+        many(turn.facts.warehouses.values().map(of).sum::<usize>(), word)
     };
     format!(
-        "{} namespaces, {} tables, {} views in {} warehouses",
-        count(|it| it.namespaces.len()),
-        count(|it| it.tables.len()),
-        count(|it| it.views.len()),
-        turn.facts.warehouses.len(),
+        "{}, {}, {} in {}",
+        count("namespace", |it| it.namespaces.len()),
+        count("table", |it| it.tables.len()),
+        count("view", |it| it.views.len()),
+        many(turn.facts.warehouses.len(), "warehouse"),
     )
 }

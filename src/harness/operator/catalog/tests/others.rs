@@ -27,10 +27,10 @@ use crate::harness::operator::catalog::turn::StopKind;
 fn a_disaster_recovery_rehearsal_leaves_the_warehouse_as_it_was() {
     let world = Arc::new(World::new());
     let (concluded, state) = rehearsed(&world, orders(Rehearsal::DisasterRecovery));
-    assert_eq!(concluded, Conclusion::Over { lacking: 1 }, "{:?}", state.stopped);
+    assert_eq!(concluded, Conclusion::Over { lacking: 3 }, "{:?}", state.stopped);
     assert_eq!(report::verdict(&state), Verdict::Undecided);
     let lacking: Vec<_> = state.done.iter().filter(|it| it.lacks).map(|it| it.step).collect();
-    assert_eq!(lacking, [Step::InjectGap]);
+    assert_eq!(lacking, [Step::InjectGap, Step::ReadRecoveryDiagnostics, Step::SafeRecoveryRepair]);
     assert!(world.state().fenced.is_empty());
     assert_eq!(world.state().tables.len(), 1);
 }
@@ -194,9 +194,10 @@ fn requests_are_executable_as_printed() {
                 let text = request.to_string();
                 for placeholder in [
                     "from-load-table",
+                    "from-previous",
                     "from-catalog",
-                    "stale-token",
-                    "stale-metadata",
+                    "from-backup",
+                    "stale-metadata-location",
                     "table-id",
                     "<",
                 ] {
