@@ -324,13 +324,17 @@ mod tests {
     }
 
     #[test]
+    fn f45_what_only_the_catalog_writes_is_its_prefix_and_nothing_beside_it() {
+        assert!(is_reserved(".rustfs-table") && is_reserved(".rustfs-table/x"));
+        assert!(!is_reserved(".rustfs-tables/x") && !is_reserved("a/.rustfs-table/x"));
+    }
+
+    #[test]
     fn a_location_is_a_key_of_its_own_bucket() {
         assert_eq!(key_of_location("lake1", "s3://lake1/a/b"), Some("a/b"));
         assert_eq!(key_of_location("lake1", "a/b"), Some("a/b"));
         for bad in ["s3://lake12/a", "s3://lake1/", "s3://lake1", "gs://lake1/a", ""] {
             assert_eq!(key_of_location("lake1", bad), None, "{bad}");
         }
-        assert!(is_reserved(".rustfs-table") && is_reserved(".rustfs-table/x"));
-        assert!(!is_reserved(".rustfs-tables/x"));
     }
 }

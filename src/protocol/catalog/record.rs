@@ -75,3 +75,50 @@ pub(crate) fn check_version(kind: &str, version: u32, expected: u32) -> Result<(
     }
     Err(Class::Invalid.because(format!("a {kind} of version {version}, not {expected}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::catalog::commit_record::CommitRecord;
+    use crate::protocol::catalog::commit_record::Status;
+    use crate::protocol::catalog::entry::TableEntry;
+    use crate::protocol::catalog::fixture;
+    use crate::protocol::catalog::fixture::BUCKET;
+    use crate::protocol::catalog::keys;
+
+    fn read(key: &str, text: &str) -> Result<TableEntry, Refusal> {
+        TableEntry::decode(BUCKET, key, text.as_bytes())
+    }
+
+    #[test]
+    fn f6_unknown_fields_and_versions_are_refused() {
+        let table = fixture::table("orders");
+        let key = table.key(BUCKET).unwrap();
+        let text = String::from_utf8(table.encode()).unwrap();
+        assert_eq!(read(&key, &text), Ok(table));
+        let unknown = text.replacen('{', r#"{"extra":1,"#, 1);
+        assert_eq!(read(&key, &unknown).unwrap_err().class, Class::Invalid);
+        let newer = text.replacen(r#""version":1"#, r#""version":2"#, 1);
+        assert_eq!(read(&key, &newer).unwrap_err().class, Class::Invalid);
+        let bare = text.replacen(r#""properties":{},"#, "", 1);
+        assert!(read(&key, &bare).is_ok(), "missing properties are none");
+        assert!(read(&key, &text[1..]).is_err());
+    }
+
+    #[test]
+    fn f7_a_record_under_anothers_key_is_refused() {
+        let table = fixture::table("orders");
+        let other = fixture::table("other").key(BUCKET).unwrap();
+        let refusal = TableEntry::decode(BUCKET, &other, &table.encode()).unwrap_err();
+        assert_eq!(refusal.class, Class::Invalid);
+        let key = table.key(BUCKET).unwrap();
+        assert!(TableEntry::decode("lake2", &key, &table.encode()).is_err());
+        let commit = fixture::keyed_commit(1, Status::Committed);
+        let wrong = keys::commit(BUCKET, &commit.table_id, "another");
+        assert!(CommitRecord::decode(BUCKET, &wrong, &commit.encode()).is_err());
+        let right = keys::idempotency_record(BUCKET, &commit.table_id, "key-1");
+        assert!(CommitRecord::decode_idempotency(BUCKET, &right, &commit.encode()).is_ok());
+        let wrong = keys::idempotency_record(BUCKET, &commit.table_id, "key-2");
+        assert!(CommitRecord::decode_idempotency(BUCKET, &wrong, &commit.encode()).is_err());
+    }
+}

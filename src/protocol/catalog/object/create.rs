@@ -144,6 +144,39 @@ pub fn next(durable: &Durable, request: &Request) -> Result<Step<TableEntry>, Re
     Ok(Step::Write(Write::put(key, entry.encode(), When::Absent, point)))
 }
 
+/// What an import makes of the table that has the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Import {
+    /// There is none: it is registered, in either backing.
+    Register,
+    /// It is this table already, and stays as it is.
+    Unchanged,
+}
+
+/// What an import of the metadata at `location`, of a table with this UUID and warehouse location, is.
+///
+/// # Errors
+///
+/// [`Class::Conflict`] over a table that is another one or stands elsewhere.
+pub fn import(
+    found: Option<&TableEntry>,
+    table_uuid: &str,
+    location: &str,
+    warehouse_location: &str,
+) -> Result<Import, Refusal> {
+    let Some(found) = found else { return Ok(Import::Register) };
+    let is_same = found.is_active()
+        && found.table_uuid == table_uuid
+        && found.metadata_location == location
+        && found.warehouse_location.trim_end_matches('/')
+            == warehouse_location.trim_end_matches('/');
+    if is_same {
+        return Ok(Import::Unchanged);
+    }
+    let name = format!("{}.{}", found.namespace, found.table);
+    Err(Class::Conflict.because(format!("table {name} is there and is not what is imported")))
+}
+
 /// What gives back what a refused creation has taken. A metadata file that was registered stays.
 pub fn undo(durable: &Durable, request: &Request) -> Vec<Write> {
     let entry = &request.entry;

@@ -10,4 +10,6 @@
 pub mod codec;
 pub mod contents;
 pub mod derived;
+#[cfg(test)]
+mod tests;
 pub mod validate;

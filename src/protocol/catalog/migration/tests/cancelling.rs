@@ -6,6 +6,7 @@ use crate::protocol::catalog::keys;
 use crate::protocol::catalog::migration::cancel::Status;
 use crate::protocol::catalog::migration::post;
 use crate::protocol::catalog::migration::preflight;
+use crate::protocol::catalog::migration::source;
 use crate::protocol::catalog::migration::tests::OTHER;
 use crate::protocol::catalog::migration::tests::World;
 use crate::protocol::catalog::object::permit;
@@ -88,6 +89,17 @@ fn k_d1_a_bucket_that_is_out_of_the_snapshot_is_still_fenced() {
     assert!(done.ready_to_enable_durable_strong);
     assert_eq!(world.cancel(BUCKET, None).done().status, Status::FenceReleased);
     assert!(is_writable(&world) && world.has(keys::REGISTRY_FENCE));
+}
+
+/// Between the two, somebody who knows no fence has written: neither way goes on.
+#[test]
+fn f25_a_source_that_changed_during_a_cancellation_is_detected() {
+    let mut world = crashed(migrated(), CrashPoint::CatalogCancelSnapshotWritten);
+    let mut edited = crate::protocol::catalog::fixture::view("v");
+    edited.generation = 9;
+    world.depot.file(&edited);
+    assert_eq!(world.post(BUCKET, None).refused().class, Class::Conflict);
+    assert_eq!(world.cancel(BUCKET, None).refused().class, Class::Conflict);
 }
 
 #[test]
@@ -177,6 +189,20 @@ fn f50_a_strong_state_that_has_moved_on_is_not_cancelled() {
     grown.seed(&contents);
     assert_eq!(grown.restarted().cancel(BUCKET, None).refused().class, Class::Conflict);
     assert_eq!(world.depot.objects, before);
+}
+
+/// The snapshot had the bucket before: a cancellation leaves it there, and only as it was copied.
+#[test]
+fn f50_a_bucket_that_was_there_before_has_to_be_unchanged_too() {
+    let mut world = World::new();
+    let equal = source::collect(&world.source(BUCKET), 1).unwrap().contents;
+    world.seed(&equal);
+    world.post(BUCKET, None).done();
+    let mut moved = equal;
+    moved.views.clear();
+    world.seed(&moved);
+    assert_eq!(world.restarted().cancel(BUCKET, None).refused().class, Class::Conflict);
+    assert!(world.fence(BUCKET).is_some());
 }
 
 #[test]

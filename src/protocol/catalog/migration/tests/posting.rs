@@ -207,12 +207,34 @@ fn k_r2_a_cut_over_with_a_bucket_left_is_refused() {
     let mut world = World::new();
     assert_eq!(world.open(None).refused().class, Class::Unavailable, "f31: no snapshot");
     world.post(BUCKET, None).done();
-    let refusal = world.restarted().open(None).refused();
+    let mut early = world.restarted();
+    let refusal = early.open(None).refused();
     assert_eq!(refusal.class, Class::Unavailable);
-    assert!(refusal.text.contains(OTHER) && !world.has(keys::CUT_OVER));
+    assert!(refusal.text.contains(OTHER) && !early.has(keys::CUT_OVER));
     world.post(OTHER, None).done();
     world.depot.remove(keys::REGISTRY_FENCE);
     assert_eq!(world.restarted().open(None).refused().class, Class::Unavailable);
+}
+
+/// Nobody has taken over yet, and the snapshot is not what was copied: an older one was restored, or a bucket added.
+#[test]
+fn a_snapshot_that_is_not_what_was_copied_is_not_opened() {
+    let mut world = World::new();
+    world.post(BUCKET, None).done();
+    world.post(OTHER, None).done();
+    let target = world.facts(BUCKET).unwrap().target.unwrap();
+    let mut older = Contents::clone(&target.snapshot.contents);
+    older.views.clear();
+    let mut grown = Contents::clone(&target.snapshot.contents);
+    let entry = crate::protocol::catalog::entry::BucketEntry::new("lake9");
+    grown.buckets.insert("lake9".to_owned(), std::sync::Arc::new(entry));
+    for contents in [older, grown] {
+        let mut world = world.restarted();
+        world.seed(&contents);
+        assert_eq!(world.open(None).refused().class, Class::Unavailable);
+        assert!(!world.has(keys::CUT_OVER));
+    }
+    world.restarted().open(None).done();
 }
 
 #[test]

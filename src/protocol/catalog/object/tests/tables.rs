@@ -375,3 +375,20 @@ fn resolution_refuses_what_it_cannot_tell() {
     known.hits[0].entry.value.state = State::Deleted;
     assert_eq!(resolve::resolve(&known, BUCKET, key).unwrap_err().class, Class::Invalid);
 }
+
+#[test]
+fn f53_an_import_over_another_identity_is_a_conflict() {
+    let found = fixture::table("orders");
+    let import = |table: &TableEntry| {
+        let (uuid, at) = (&table.table_uuid, &table.metadata_location);
+        create::import(Some(&found), uuid, at, &table.warehouse_location)
+    };
+    assert_eq!(create::import(None, "u", "l", "w"), Ok(create::Import::Register));
+    assert_eq!(import(&found), Ok(create::Import::Unchanged));
+    let uuid = TableEntry { table_uuid: "another".to_owned(), ..found.clone() };
+    let older = TableEntry { metadata_location: fixture::location(7), ..found.clone() };
+    let moved = TableEntry { warehouse_location: "s3://lake1/x".to_owned(), ..found.clone() };
+    for other in [uuid, older, moved] {
+        assert_eq!(import(&other).unwrap_err().class, Class::Conflict);
+    }
+}

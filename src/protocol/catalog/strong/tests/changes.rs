@@ -367,3 +367,35 @@ fn f33_a_snapshot_that_is_too_large_is_not_published() {
     assert!(codec::check_size(codec::SNAPSHOT_BYTES_MAX).is_ok());
     assert!(codec::check_size(codec::SNAPSHOT_BYTES_MAX + 1).is_err());
 }
+
+/// Two processes write the same object: the second has to look again, and then it knows.
+#[test]
+fn f37_a_lost_race_is_asked_again() {
+    let mut mine = world(1);
+    let Ok(Plan::Write(planned)) = mine.plan(&commit(2, "t")) else { panic!("it is a write") };
+    let mut theirs = mine.clone();
+    theirs.change(&create_namespace("a")).unwrap();
+    let stale = crate::protocol::catalog::write::When::Matches(theirs.loaded().unwrap().etag);
+    assert_ne!(planned.write.when, stale, "its precondition does not hold any more");
+    mine.object = theirs.object.clone();
+    mine.change(&commit(2, "t")).unwrap();
+    assert!(mine.contents().has_namespace(BUCKET, &fixture::namespace("a")), "nothing is lost");
+    // The winner was the same commit: it is found, and nothing is written again.
+    let mut again = world(1);
+    again.object = mine.object.clone();
+    let answer = again.change(&commit(2, "t")).unwrap();
+    assert!(matches!(answer, Answer::Committed(_, false)));
+    // The winner was another commit of the same base.
+    let Change::Commit(mut other) = commit(2, "o") else { unreachable!() };
+    other.record.commit_id = "another".to_owned();
+    other.record.idempotency_key = None;
+    assert_eq!(refused(&mut again, &Change::Commit(other)), Class::Conflict);
+}
+
+#[test]
+fn f38_a_write_that_did_not_happen_is_known_by_what_is_there() {
+    let world = world(1);
+    assert!(!plan::has_happened(&world.contents(), &commit(2, "t")));
+    assert!(!plan::has_happened(&world.contents(), &create_namespace("a")));
+    assert!(plan::has_happened(&world.contents(), &create_namespace("sales")));
+}
