@@ -42,6 +42,9 @@ expect:
 fn firedrill(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(FIREDRILL);
     command.args(arguments).current_dir(folder).env("NO_COLOR", "1").env("CI", "1");
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+        command.env_remove(name);
+    }
     command.output().unwrap()
 }
 
@@ -174,13 +177,44 @@ fn names_that_match_nothing_and_options_that_do_not_exist_are_usage() {
 #[test]
 fn commands_that_are_not_built_yet_say_so() {
     let folder = tempfile::tempdir().unwrap();
-    for command in ["catalog", "explore"] {
-        let output = firedrill(folder.path(), &[command, "status", "--anything"]);
-        assert_eq!(code(&output), 5, "{}", words(&output));
-        assert!(words(&output).contains("not built yet"), "{}", words(&output));
-    }
+    let output = firedrill(folder.path(), &["explore", "status", "--anything"]);
+    assert_eq!(code(&output), 5, "{}", words(&output));
+    assert!(words(&output).contains("not built yet"), "{}", words(&output));
     let output = firedrill(folder.path(), &["replacement", "rehearse"]);
     assert_eq!(code(&output), 64, "{}", words(&output));
+}
+
+/// Goal: what would change a catalog is asked for twice, secrets are no arguments, and a mistake is named.
+#[test]
+fn the_tools_of_the_catalog_refuse_before_they_send_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nothing listens there: whatever is sent ends otherwise.
+    let reach = ["--endpoint", "http://127.0.0.1:1", "--warehouse", "lake"];
+    for (tool, more, expected) in [
+        ("migrate", &[][..], "--confirm lake"),
+        ("cancel", &["--confirm", "sea"], "--confirm lake"),
+        ("rehearse", &["--execute"], "--confirm lake"),
+        ("rehearse", &["--hook", "materialize=true"], "no command does"),
+        ("rehearse", &["--hook", "drain"], "STEP=COMMAND"),
+        ("rehearse", &["--done", "materialize"], "by anybody's word"),
+        ("rehearse", &["--stop-before", "lunch"], "there is no step"),
+        ("rehearse", &["--rehearsal", "picnic"], "is none of"),
+        ("rehearse", &["--table", "a.t"], "--table is for"),
+        ("preflight", &["--prefix", "/catalog"], "neither /iceberg"),
+        ("preflight", &["--service", "sts"], "neither s3"),
+        ("status", &[], "there are no credentials"),
+    ] {
+        let arguments: Vec<_> =
+            ["catalog", tool].iter().chain(&reach).chain(more).copied().collect();
+        let output = firedrill(folder.path(), &arguments);
+        assert_eq!(code(&output), 64, "{arguments:?}: {}", words(&output));
+        assert!(words(&output).contains(expected), "{arguments:?}: {}", words(&output));
+    }
+    let restore = ["catalog", "restore", "--from", "kept", "--selected", "0", "drive"];
+    let output = firedrill(folder.path(), &restore);
+    assert_eq!(code(&output), 64, "{}", words(&output));
+    assert!(words(&output).contains("--stopped-all-writers"), "{}", words(&output));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something was made");
 }
 
 /// Goal: an ordinary user learns what is missing and how to get it, and nothing is created.

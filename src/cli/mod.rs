@@ -16,6 +16,7 @@ pub use exit::Exit;
 
 pub mod audit;
 pub mod bench;
+pub mod catalog;
 pub mod check;
 pub mod clean;
 pub mod doctor;
@@ -67,8 +68,8 @@ pub enum Command {
     Report(report::ReportArgs),
     /// Operator tools of drive replacement, on the drives of a stopped cluster
     Replacement(replacement::ReplacementArgs),
-    /// Operator tools of the table catalog (not built yet)
-    Catalog(RestArgs),
+    /// Operator tools of the table catalog: its cutover rehearsed, its steps one by one, backups
+    Catalog(catalog::CatalogArgs),
     /// Enumerate crash states (not built yet)
     Explore(RestArgs),
     /// Measure this machine and this build
@@ -140,7 +141,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Clean(arguments) => clean::run(&arguments),
         Command::Replacement(arguments) => replacement::run(&arguments),
-        Command::Catalog(_) => not_built("catalog"),
+        Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Explore(_) => not_built("explore"),
     };
     exit.into()
@@ -179,6 +180,7 @@ mod tests {
             "judge x",
             "node --config n.yaml",
             "replacement status drive",
+            "catalog verify --backup kept",
             "run --nonsense",
         ];
         for line in quiet {

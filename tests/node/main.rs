@@ -9,6 +9,7 @@ mod imports;
 mod own_golden;
 mod peers;
 mod process;
+mod rehearse;
 mod release;
 mod requests;
 mod rights;

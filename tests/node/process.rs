@@ -47,6 +47,7 @@ pub const SECRET_KEY: &str = "test-secret";
 pub struct Cluster {
     pub folder: TempDir,
     configs: Vec<NodeConfig>,
+    environment: BTreeMap<String, String>,
     running: BTreeMap<usize, Running>,
 }
 
@@ -110,12 +111,18 @@ impl Cluster {
             release: Release::Current,
             catalog: Default::default(),
         });
-        Self { configs: configs.collect(), folder, running: BTreeMap::new() }
+        let (environment, running) = (BTreeMap::new(), BTreeMap::new());
+        Self { configs: configs.collect(), environment, folder, running }
     }
 
     /// Changes the configuration of every node, from its next start on.
     pub fn configure(&mut self, change: impl FnMut(&mut NodeConfig)) {
         self.configs.iter_mut().for_each(change);
+    }
+
+    /// Sets a variable of every node's environment, from its next start on.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.environment.insert(name.to_owned(), value.to_owned());
     }
 
     pub fn drive(&self, node: usize, slot: usize) -> &Path {
@@ -159,7 +166,12 @@ impl Cluster {
         let log = log.expect("a log");
         let mut command = Command::new(env!("CARGO_BIN_EXE_firedrill"));
         command.arg("node").arg("--config").arg(path);
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .env_clear()
+            .envs(&self.environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         command
     }
 

@@ -1,0 +1,248 @@
+//! The operator's tools of the table catalog, on a real node: the cutover from its first request to its last, killed by
+//! nobody but stopped wherever only the operator can go on.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::Output;
+
+use firedrill::protocol::config::Principal;
+
+use crate::client::Client;
+use crate::process::ACCESS_KEY;
+use crate::process::Cluster;
+use crate::process::SECRET_KEY;
+
+/// A node with four drives and a principal of each kind, started.
+fn started() -> Cluster {
+    let mut cluster = Cluster::new(1, 4);
+    let folder = cluster.folder.path().to_owned();
+    cluster.configure(|config| {
+        // The one has what the bucket's policy gives it and the table's policy; the other S3 alone.
+        let inside =
+            ["s3:GetObject", "admin:GetTableMetadata@lake/namespaces/firedrill_rehearsal/*"];
+        for (name, actions, account) in
+            [("inside", &inside[..], Some("inside")), ("outside", &["s3:*"], None)]
+        {
+            let secret_file = folder.join(format!("{name}.secret"));
+            std::fs::write(&secret_file, SECRET_KEY).expect("written");
+            let actions = actions.iter().map(|it| (*it).to_owned()).collect();
+            let account = account.map(str::to_owned);
+            config.principals.insert(name.to_owned(), Principal { secret_file, actions, account });
+        }
+    });
+    for name in ["inside", "outside", ACCESS_KEY] {
+        let text = format!("AWS_ACCESS_KEY_ID={name}\nAWS_SECRET_ACCESS_KEY={SECRET_KEY}\n");
+        std::fs::write(folder.join(format!("{name}.keys")), text).expect("written");
+    }
+    cluster.start(0);
+    cluster.wait_ready(0);
+    cluster
+}
+
+/// The warehouse `lake` with the table `sales.orders` and a commit; `false` where the node of this build serves no
+/// table catalog, so that S3 takes the path for an object's.
+fn filled(client: &Client) -> bool {
+    client.put("/lake", b"").expect(200);
+    let enabled = client.send("PUT", "/iceberg/v1/buckets/lake", &[], b"");
+    if enabled.text().contains("<Code>NoSuchBucket</Code>") {
+        println!("skipped: the node of this build serves no table catalog");
+        return false;
+    }
+    enabled.expect(200);
+    let policy = br#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow",
+        "Principal":{"AWS":"arn:aws:iam::inside:root"},"Action":"s3:GetObject","Resource":"arn:aws:s3:::lake/tables/*"}]}"#;
+    client.send("PUT", "/lake?policy", &[], policy).expect(204);
+    let json = [("content-type", "application/json")];
+    let post = |path: &str, body: &str| {
+        let path = format!("/iceberg/v1/lake/{path}");
+        client.send("POST", &path, &json, body.as_bytes()).expect(200)
+    };
+    post("namespaces", r#"{"namespace":["sales"],"properties":{}}"#);
+    post(
+        "namespaces/sales/tables",
+        r#"{"name":"orders","schema":{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required":false,"type":"long"}]}}"#,
+    );
+    post(
+        "namespaces/sales/tables/orders",
+        r#"{"requirements":[],"updates":[{"action":"set-properties","updates":{"a":"1"}}]}"#,
+    );
+    true
+}
+
+fn drives(cluster: &Cluster) -> Vec<PathBuf> {
+    (0..4).map(|slot| cluster.drive(0, slot).to_owned()).collect()
+}
+
+fn firedrill(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firedrill"));
+    command.arg("catalog").args(arguments).env_clear().output().expect("the binary runs")
+}
+
+/// Runs a tool, which has to end with `code`; its words.
+#[track_caller]
+fn ends(code: i32, arguments: &[&str]) -> String {
+    let output = firedrill(arguments);
+    let (out, err) = (&output.stdout, &output.stderr);
+    let words = format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {words}");
+    words
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn an_operator_cuts_a_real_catalog_over() {
+    let mut cluster = started();
+    if !filled(&cluster.client(0)) {
+        return;
+    }
+    let folder = cluster.folder.path().to_owned();
+    let file = |name: &str| text(&folder.join(name));
+    let endpoint = format!("http://{}", cluster.address(0));
+    let (keys, run, kept) = (file(&format!("{ACCESS_KEY}.keys")), file("run"), file("kept"));
+    let reach = ["--endpoint", &endpoint, "--warehouse", "lake", "--credentials", &keys];
+    let with = |first: &[&str], more: &[&str]| -> Vec<String> {
+        let all = first.iter().chain(&reach).chain(more);
+        all.map(|word| (*word).to_owned()).collect()
+    };
+    let call = |code: i32, words: Vec<String>| {
+        ends(code, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+
+    // A dry run reads; the index of a fresh warehouse is the only blocker.
+    let words = call(64, with(&["rehearse"], &["--report-dir", &file("reports")]));
+    assert!(words.contains("WAREHOUSE_INDEX_BACKFILL_REQUIRED"), "{words}");
+    let printed = call(0, with(&["rehearse"], &["--print"]));
+    let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(printed["steps"].as_array().expect("steps").len(), 22);
+
+    let roots: Vec<_> = drives(&cluster).iter().map(|path| text(path)).collect();
+    let mut backup = vec!["backup", "--live", "--to", &kept];
+    backup.extend(roots.iter().map(String::as_str));
+    let words = ends(0, &backup);
+    assert!(words.contains("lake: 1 tables"), "{words}");
+    let digest = words.lines().next().expect("a digest").to_owned();
+    assert!(ends(0, &["verify", "--backup", &kept, "--selected", &digest]).contains(&digest));
+
+    // A fresh cluster of the same shape, formatted and stopped.
+    let mut fresh = Cluster::new(1, 4);
+    fresh.start(0);
+    fresh.wait_ready(0);
+    fresh.terminate(0);
+    let (inside, outside) = (file("inside.keys"), file("outside.keys"));
+    let mut execute: Vec<_> = ["--execute", "--confirm", "lake", "--backup", &kept, "--run", &run]
+        .map(str::to_owned)
+        .into();
+    execute.extend(
+        ["--inside-credentials", &inside, "--outside-credentials", &outside].map(str::to_owned),
+    );
+    for drive in drives(&fresh) {
+        execute.extend(["--fresh-drive".to_owned(), text(&drive)]);
+    }
+    let go = |code: i32, more: &[&str]| {
+        let all: Vec<_> = execute.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        call(code, with(&["rehearse"], &all))
+    };
+    // Killed in the middle of a step, it goes on at that step.
+    let all: Vec<_> =
+        execute.iter().map(String::as_str).chain(["--hook", "drain=kill -9 $PPID"]).collect();
+    let words = with(&["rehearse"], &all);
+    let killed = firedrill(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(killed.status.signal(), Some(9), "{killed:?}");
+    let words = go(2, &[]);
+    assert!(words.contains("--done drain") && !words.contains("plant-probe"), "{words}");
+    let done = ["--done", "drain", "--hook", "quiesce=test \"$FIREDRILL_WAREHOUSES\" = lake"];
+    let words = go(2, &done);
+    assert!(words.contains("--done restart"), "{words}");
+    // Under the fence reads go on, and commits do not.
+    let client = cluster.client(0);
+    let orders = "/iceberg/v1/lake/namespaces/sales/tables/orders";
+    client.get(orders).expect(200);
+    let commit =
+        br#"{"requirements":[],"updates":[{"action":"set-properties","updates":{"b":"1"}}]}"#;
+    client.send("POST", orders, &[], commit).expect(409);
+
+    cluster.terminate(0);
+    cluster.set_variable("RUSTFS_TABLE_CATALOG_BACKING", "durable-strong");
+    cluster.start(0);
+    cluster.wait_ready(0);
+    // Until it was verified it is closed to writers.
+    cluster.client(0).send("POST", orders, &[], commit).expect(503);
+    let words = go(0, &["--done", "restart"]);
+    assert!(words.contains("preserve-backup: held"), "{words}");
+    cluster.client(0).send("POST", orders, &[], commit).expect(200);
+
+    let report = std::fs::read_to_string(folder.join("run/report.md")).expect("a report");
+    assert!(report.contains("**Pass**"), "{report}");
+    let requests = std::fs::read_to_string(folder.join("run/requests.jsonl")).expect("requests");
+    assert!(requests.lines().count() > 50);
+    assert!(!requests.contains(SECRET_KEY), "a secret was written down");
+
+    // What was restored serves: the table stands where it stood when it was kept.
+    fresh.start(0);
+    fresh.wait_ready(0);
+    let restored = fresh.client(0).get(&format!("{orders}/metadata-location")).expect(200).text();
+    assert!(restored.contains("\"generation\":2"), "{restored}");
+}
+
+#[test]
+fn a_real_node_holds_both_rehearsals_that_cut_nothing_over() {
+    let cluster = started();
+    let client = cluster.client(0);
+    if !filled(&client) {
+        return;
+    }
+    let folder = cluster.folder.path().to_owned();
+    let file = |name: &str| text(&folder.join(name));
+    let endpoint = format!("http://{}", cluster.address(0));
+    let (keys, kept) = (file(&format!("{ACCESS_KEY}.keys")), file("kept"));
+    let roots: Vec<_> = drives(&cluster).iter().map(|path| text(path)).collect();
+    let mut backup = vec!["backup", "--live", "--to", &kept];
+    backup.extend(roots.iter().map(String::as_str));
+    ends(0, &backup);
+    let (inside, outside) = (file("inside.keys"), file("outside.keys"));
+    for (rehearsal, skipped) in
+        [("disaster-recovery", &["inject-gap"][..]), ("scale-fault", &["queue-maintenance-job"])]
+    {
+        let run = file(rehearsal);
+        let arguments = [
+            "rehearse",
+            "--rehearsal",
+            rehearsal,
+            "--endpoint",
+            &endpoint,
+            "--warehouse",
+            "lake",
+            "--credentials",
+            &keys,
+            "--execute",
+            "--confirm",
+            "lake",
+            "--backup",
+            &kept,
+            "--run",
+            &run,
+            "--inside-credentials",
+            &inside,
+            "--outside-credentials",
+            &outside,
+            "--writers",
+            "3",
+            "--iterations",
+            "3",
+        ];
+        // What takes a crash, or maintenance, is not counted as passed.
+        let words = ends(5, &arguments);
+        for name in skipped {
+            assert!(words.contains(&format!("{name}: skipped")), "{words}");
+        }
+    }
+    // The warehouse is as it was: not fenced, and writable.
+    let commit =
+        br#"{"requirements":[],"updates":[{"action":"set-properties","updates":{"b":"1"}}]}"#;
+    client.send("POST", "/iceberg/v1/lake/namespaces/sales/tables/orders", &[], commit).expect(200);
+}
