@@ -231,12 +231,39 @@ pub enum SignatureError {
     },
 }
 
+/// What a signature is accepted for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms<'a> {
+    /// Services that may stand in the scope; empty for any.
+    pub services: &'a [&'a str],
+    /// The region that must stand in the scope; `None` for any.
+    pub region: Option<&'a str>,
+    /// The body, for clients that sign its hash and do not send it.
+    pub body: Option<&'a [u8]>,
+    /// Whether the path may have been encoded once more before it was signed, as generic SigV4 has it and S3 does
+    /// not.
+    pub encoded_twice: bool,
+}
+
 /// Verifies a request signed by headers or by query. `secret` answers the secret of an access key.
 ///
 /// # Errors
 /// [`SignatureError`]; the time is looked at last, so that it tells nothing to who has no key.
 pub fn verify(
     request: &Request<'_>,
+    secret: impl Fn(&str) -> Option<String>,
+    now: i64,
+) -> Result<Verified, SignatureError> {
+    verify_on(request, &Terms::default(), secret, now)
+}
+
+/// As [`verify`], on other terms.
+///
+/// # Errors
+/// [`SignatureError`].
+pub fn verify_on(
+    request: &Request<'_>,
+    terms: &Terms<'_>,
     secret: impl Fn(&str) -> Option<String>,
     now: i64,
 ) -> Result<Verified, SignatureError> {
@@ -262,7 +289,11 @@ pub fn verify(
             names: field("SignedHeaders").ok_or(SignatureError::Malformed("no SignedHeaders"))?,
             signature: field("Signature").ok_or(SignatureError::Malformed("no Signature"))?,
             stamp: header(AMZ_DATE).ok_or(SignatureError::Malformed("no x-amz-date"))?.to_owned(),
-            payload: header(CONTENT_SHA256).unwrap_or("UNSIGNED-PAYLOAD").to_owned(),
+            payload: match (header(CONTENT_SHA256), terms.body) {
+                (Some(said), _) => said.to_owned(),
+                (None, Some(body)) => Payload::of(body).header(),
+                (None, None) => Payload::Unsigned.header(),
+            },
             expires_s: None,
         }
     } else if let Some(signature) = parameter("X-Amz-Signature") {
@@ -281,7 +312,7 @@ pub fn verify(
     } else {
         return Err(SignatureError::Unsigned);
     };
-    claim.check(request, secret, now)
+    claim.check(request, terms, secret, now)
 }
 
 /// What a request says of its own signature.
@@ -299,6 +330,7 @@ impl Claim {
     fn check(
         self,
         request: &Request<'_>,
+        terms: &Terms<'_>,
         secret: impl Fn(&str) -> Option<String>,
         now: i64,
     ) -> Result<Verified, SignatureError> {
@@ -312,6 +344,14 @@ impl Claim {
             || scope.split('/').next() != self.stamp.get(..8)
         {
             return Err(SignatureError::Malformed("the scope"));
+        }
+        let mut scoped = scope.split('/').skip(1);
+        if !terms.region.is_none_or(|region| scoped.next() == Some(region)) {
+            return Err(SignatureError::Malformed("another region"));
+        }
+        let service = scope.split('/').nth(2).unwrap_or_default();
+        if !terms.services.is_empty() && !terms.services.contains(&service) {
+            return Err(SignatureError::Malformed("another service"));
         }
         if !self.names.split(';').any(|name| name == "host") {
             return Err(SignatureError::Malformed("host is not signed"));
@@ -328,11 +368,17 @@ impl Claim {
             }
         };
         let signed = Request { query: &query, ..*request };
-        let (_, canonical) = canonical_request(&signed, Some(&self.names), &self.payload);
         let key = signing_key(&secret, scope);
-        let text = string_to_sign(&self.stamp, scope, &canonical);
         let given = hex::decode(&self.signature).map_err(|_| SignatureError::Mismatch)?;
-        mac(&key, text.as_bytes()).verify_slice(&given).map_err(|_| SignatureError::Mismatch)?;
+        let fits = |encoded_twice: bool| {
+            let (names, payload) = (Some(self.names.as_str()), self.payload.as_str());
+            let (_, canonical) = canonical_request_of(&signed, names, payload, encoded_twice);
+            let text = string_to_sign(&self.stamp, scope, &canonical);
+            mac(&key, text.as_bytes()).verify_slice(&given).is_ok()
+        };
+        if !fits(false) && !(terms.encoded_twice && fits(true)) {
+            return Err(SignatureError::Mismatch);
+        }
 
         let skew_s = now - at;
         let late_max = self.expires_s.unwrap_or(SKEW_MAX_S);
@@ -457,6 +503,15 @@ fn canonical_request(
     names: Option<&str>,
     payload: &str,
 ) -> (String, String) {
+    canonical_request_of(request, names, payload, false)
+}
+
+fn canonical_request_of(
+    request: &Request<'_>,
+    names: Option<&str>,
+    payload: &str,
+    encoded_twice: bool,
+) -> (String, String) {
     let names = names.map_or_else(|| signed_names(request.headers), str::to_owned);
     let mut query: Vec<_> = request
         .query
@@ -476,7 +531,11 @@ fn canonical_request(
             .collect();
         headers.push_str(&format!("{name}:{}\n", values.join(",")));
     }
-    let path = if request.path.is_empty() { "/".to_owned() } else { respell(request.path, true) };
+    let mut path =
+        if request.path.is_empty() { "/".to_owned() } else { respell(request.path, true) };
+    if encoded_twice {
+        path = encode(&path, true);
+    }
     let method = request.method;
     let query = query.join("&");
     (names.clone(), format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{payload}"))

@@ -84,6 +84,11 @@ impl Metadata {
                 return Err(Trouble::invalid(format!("the table metadata has no {key}")));
             }
         }
+        // Of one without the other the crate takes neither, and goes by the lone schema of version 1.
+        let is_there = |key: &str| document.get(key).is_some_and(|value| !value.is_null());
+        if is_there("schemas") != is_there("current-schema-id") {
+            return Err(Trouble::invalid("schemas and current-schema-id are not both there"));
+        }
         logged(&document)?;
         kept::ids_are_unique(&document, kept::LISTS)?;
         let seen = shown::seen(&document)?;

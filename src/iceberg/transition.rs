@@ -1,9 +1,5 @@
 //! From which metadata of a table one may go to which.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::Metadata;
 use super::Trouble;
 
@@ -37,23 +33,45 @@ pub fn forward_safe(current: &Metadata, target: &Metadata) -> Result<(), Trouble
     if let Some((what, _)) = is_lower.iter().find(|(_, is_lower)| *is_lower) {
         return Err(Trouble::invalid(format!("{what} would go down")));
     }
-    for (list, id_key) in [
-        ("schemas", "schema-id"),
-        ("partition-specs", "spec-id"),
-        ("sort-orders", "order-id"),
-        ("snapshots", "snapshot-id"),
-    ] {
-        let now = by_id(current, list, id_key);
-        for (id, then) in by_id(target, list, id_key) {
-            if now.get(&id).is_some_and(|now| **now != *then) {
-                return Err(Trouble::invalid(format!("{list} have another {id_key} {id} since")));
-            }
-        }
+    // As the crate reads them: a zero that a version implies is the same as one that is written.
+    let (now, then) = (current.seen(), target.seen());
+    let changed = [
+        (
+            "schema",
+            another(then.schemas_iter().map(|schema| {
+                (schema.schema_id().into(), schema, now.schema_by_id(schema.schema_id()))
+            })),
+        ),
+        (
+            "partition spec",
+            another(then.partition_specs_iter().map(|spec| {
+                (spec.spec_id().into(), spec, now.partition_spec_by_id(spec.spec_id()))
+            })),
+        ),
+        (
+            "sort order",
+            another(
+                then.sort_orders_iter()
+                    .map(|order| (order.order_id, order, now.sort_order_by_id(order.order_id))),
+            ),
+        ),
+        (
+            "snapshot",
+            another(then.snapshots().map(|snapshot| {
+                (snapshot.snapshot_id(), snapshot, now.snapshot_by_id(snapshot.snapshot_id()))
+            })),
+        ),
+    ];
+    match changed.iter().find_map(|(what, id)| Some((what, (*id)?))) {
+        Some((what, id)) => Err(Trouble::invalid(format!("the {what} {id} is another since"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-fn by_id<'a>(metadata: &'a Metadata, list: &str, id_key: &str) -> BTreeMap<i64, &'a Value> {
-    let entries = metadata.list(list).iter();
-    entries.filter_map(|entry| Some((entry[id_key].as_i64()?, entry))).collect()
+/// The smallest id of what is there now, and was something else then.
+fn another<'a, T: PartialEq + 'a>(
+    entries: impl Iterator<Item = (i64, &'a T, Option<&'a T>)>,
+) -> Option<i64> {
+    let changed = entries.filter(|(_, then, now)| now.is_some_and(|now| now != *then));
+    changed.map(|(id, _, _)| id).min()
 }

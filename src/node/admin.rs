@@ -11,6 +11,7 @@ use serde::Serialize;
 use sha2::Digest as _;
 use sha2::Sha256;
 
+use crate::node::catalog::Catalog;
 use crate::node::peer::client::now_ms;
 use crate::node::replacement;
 use crate::node::service::Node;
@@ -89,6 +90,27 @@ async fn done(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Result<Vec<u8>, R
             let id = store.heal(request).to_string();
             json(&HealStarted { id })
         }
+        (&Method::GET, "catalog") => {
+            may("admin:Status")?;
+            json(&catalog(node)?.status().await)
+        }
+        (&Method::POST, "catalog/admit") => {
+            may("admin:MigrateTableCatalog")?;
+            let catalog = catalog(node)?;
+            catalog.admit().await.map_err(of_catalog)?;
+            json(&catalog.status().await)
+        }
+        (&Method::POST, "catalog/backfill") => {
+            may("admin:SetTableBucket")?;
+            let pairs = sigv4::query_pairs(head.uri.query().unwrap_or_default());
+            let warehouse = pairs.iter().find(|(name, _)| name == "warehouse");
+            let Some((_, warehouse)) = warehouse else {
+                let why = "`warehouse` says which table bucket".to_owned();
+                return Err(Refusal { status: StatusCode::BAD_REQUEST, why });
+            };
+            let filled = catalog(node)?.backfill(warehouse).await.map_err(of_catalog)?;
+            json(&filled)
+        }
         (&Method::GET, path) if path.starts_with("heal/") => {
             may("admin:Heal")?;
             let id = path["heal/".len()..].parse().ok();
@@ -115,6 +137,19 @@ async fn done(node: &Arc<Node>, head: &Parts, body: &Bytes) -> Result<Vec<u8>, R
             Err(Refusal { status: StatusCode::NOT_FOUND, why })
         }
     }
+}
+
+fn catalog(node: &Arc<Node>) -> Result<&Arc<Catalog>, Refusal> {
+    node.catalog().ok_or_else(|| Refusal {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        why: "the node has not started yet".to_owned(),
+    })
+}
+
+/// A refusal of the catalog.
+fn of_catalog(refusal: crate::protocol::catalog::refusal::Refusal) -> Refusal {
+    let status = StatusCode::from_u16(refusal.status(true));
+    Refusal { status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), why: refusal.text }
 }
 
 /// Who signed the request, with this body.

@@ -10,7 +10,12 @@ use crate::node::locks::votes::SetVotes;
 use crate::node::s3::access::KnownPrincipal;
 use crate::node::s3::access::Principals;
 use crate::protocol::access;
+use crate::protocol::catalog::settings;
+use crate::protocol::catalog::settings::Backing;
+use crate::protocol::catalog::settings::Gates;
+use crate::protocol::config::CatalogConfig;
 use crate::protocol::config::NodeConfig;
+use crate::protocol::config::Switch;
 use crate::protocol::object::quorum;
 use crate::yaml;
 use crate::yaml::YamlError;
@@ -50,6 +55,55 @@ pub struct Loaded {
     pub cluster_secret: Vec<u8>,
     /// Parity shards of standard objects.
     pub parity: usize,
+    /// The table catalog.
+    pub catalog: CatalogSettings,
+}
+
+/// The table catalog's switches and settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CatalogSettings {
+    /// Where its state is.
+    pub backing: Backing,
+    /// Whether it writes snapshots of version 2.
+    pub gates: Gates,
+    /// What has no switch.
+    pub config: CatalogConfig,
+}
+
+impl CatalogSettings {
+    /// From the configuration and the process's environment, which must not contradict each other.
+    fn read(
+        config: &CatalogConfig,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let value = |name: &str, configured: &Option<Switch>| {
+            let configured = configured.as_ref().map(|switch| switch.word().to_owned());
+            match (configured, environment(name)) {
+                (Some(one), Some(other)) if one.trim() != other.trim() => Err(format!(
+                    "{name} is `{one}` in the configuration and `{other}` in the environment"
+                )),
+                (configured, from_environment) => Ok(configured.or(from_environment)),
+            }
+        };
+        let flag = |name: &str, configured: &Option<Switch>| {
+            settings::parse_flag(name, value(name, configured)?.as_deref())
+        };
+        let backing = value(settings::BACKING, &config.backing)?;
+        if config.commit_history_per_table == 0 {
+            return Err("commit_history_per_table is 0".to_owned());
+        }
+        Ok(Self {
+            backing: Backing::parse(backing.as_deref())?,
+            gates: Gates {
+                requested: flag(settings::SNAPSHOT_V2, &config.snapshot_v2)?,
+                fleet_confirmed: flag(
+                    settings::SNAPSHOT_V2_FLEET_CONFIRMED,
+                    &config.snapshot_v2_fleet_confirmed,
+                )?,
+            },
+            config: config.clone(),
+        })
+    }
 }
 
 impl Loaded {
@@ -60,6 +114,9 @@ impl Loaded {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let config: NodeConfig = yaml::read(path)?;
         let parity = check(&config).map_err(ConfigError::Senseless)?;
+        let environment = |name: &str| std::env::var(name).ok();
+        let catalog =
+            CatalogSettings::read(&config.catalog, environment).map_err(ConfigError::Senseless)?;
         let mut principals = BTreeMap::new();
         for (access_key, principal) in &config.principals {
             let secret = read_secret(&principal.secret_file)?;
@@ -68,7 +125,13 @@ impl Loaded {
             principals.insert(access_key.clone(), KnownPrincipal { secret, actions, account });
         }
         let cluster_secret = read_secret(&config.cluster_secret_file)?.into_bytes();
-        Ok(Self { principals: Principals::new(principals), cluster_secret, parity, config })
+        Ok(Self {
+            principals: Principals::new(principals),
+            cluster_secret,
+            parity,
+            catalog,
+            config,
+        })
     }
 
     /// What all nodes must agree on.
@@ -206,6 +269,7 @@ mod tests {
             allow_unmounted: false,
             limits: Limits::default(),
             release: Default::default(),
+            catalog: Default::default(),
         }
     }
 
@@ -234,6 +298,30 @@ mod tests {
             change(&mut config);
             assert!(check(&config).is_err(), "change {number}");
         }
+    }
+
+    #[test]
+    fn the_switches_of_the_catalog_stand_in_one_place_and_have_known_values() {
+        let config: CatalogConfig = serde_json::from_str(
+            r#"{"RUSTFS_TABLE_CATALOG_BACKING":"durable-strong","RUSTFS_TABLE_CATALOG_STRONG_SNAPSHOT_V2":true}"#,
+        )
+        .expect("a section");
+        let read = |config: &CatalogConfig, name: &'static str, value: &'static str| {
+            CatalogSettings::read(config, |asked| (asked == name).then(|| value.to_owned()))
+        };
+        let fleet = settings::SNAPSHOT_V2_FLEET_CONFIRMED;
+        let both = read(&config, fleet, "on").expect("known values");
+        assert_eq!((both.backing, both.gates.write_version()), (Backing::DurableStrong, 2));
+        let none = read(&CatalogConfig::default(), "", "").expect("nothing is said");
+        assert_eq!((none.backing, none.gates.write_version()), (Backing::Object, 1));
+        for (name, value) in
+            [(settings::BACKING, "object"), (settings::SNAPSHOT_V2, "no"), (fleet, "perhaps")]
+        {
+            let refused = read(&config, name, value).expect_err("it contradicts, or is unknown");
+            assert!(refused.contains(name), "{refused}");
+        }
+        let refused = read(&CatalogConfig::default(), settings::BACKING, "memory");
+        assert!(refused.is_err(), "an unknown backing");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `service` | one node: drives, peers, locks, store, how it stands |
 //! | `negotiate`, `startup` | which format the deployment has: the loop, and the decision |
 //! | `drives`, `local` | the drives of this node: queues, threads, keepers |
+//! | `catalog` | the table catalog (`lean` where it is left out of the build) |
 //! | `replacement` | the loop that replaces drives, as `protocol::replacement` has it |
 //! | `peer` | the other nodes: their drives and locks, and what they may ask here |
 //! | `locks` | who may change which key, by quorum, fenced |
@@ -16,6 +17,11 @@
 //! lock that is held. A rehearsal plants its defects around these and in `protocol::rules`.
 
 pub(crate) mod admin;
+#[cfg(feature = "iceberg")]
+mod catalog;
+#[cfg(not(feature = "iceberg"))]
+#[path = "lean.rs"]
+mod catalog;
 pub(crate) mod config;
 mod control;
 mod defects;

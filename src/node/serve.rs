@@ -5,8 +5,8 @@
 //! | `/health/…`, `/metrics` | answered here, unsigned |
 //! | `/firedrill/v1/peer/…` | `peer::server` |
 //! | `/firedrill/v1/…` | `admin` |
-//! | `/iceberg…`, `/_iceberg…` | not there yet: 501 |
 //! | `POST /BUCKET` with a form | `s3::forms` |
+//! | `/iceberg…`, `/_iceberg…` | `catalog` |
 //! | everything else | S3 |
 //!
 //! A request that has begun is finished even when its client has gone: what it does to drives is not
@@ -40,6 +40,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::node::admin;
+use crate::node::catalog;
+use crate::node::catalog::Catalog;
 use crate::node::documents;
 use crate::node::documents::Refusal;
 use crate::node::interim::Interim;
@@ -50,6 +52,7 @@ use crate::node::peer::server::PeerServer;
 use crate::node::peer::words;
 use crate::node::s3::Gateway;
 use crate::node::s3::access::Gate;
+use crate::node::s3::buckets::REGION;
 use crate::node::s3::forms;
 use crate::node::s3::forms::Forms;
 use crate::node::s3::rights::Origin;
@@ -89,8 +92,17 @@ impl Server {
     pub fn open(&self, store: &Arc<Store>) {
         let principals = self.node.loaded.principals.clone();
         let rights = Arc::new(Rights::new(Arc::clone(store), principals.clone()));
-        let gateway = Gateway::new(Arc::clone(store), Arc::clone(&rights));
-        let gate = Gate { principals, rights, metrics: Arc::clone(&self.node.metrics) };
+        let catalog = Arc::new(Catalog::new(
+            Arc::clone(store),
+            principals.clone(),
+            Arc::clone(&rights),
+            self.node.loaded.catalog.clone(),
+            REGION,
+        ));
+        self.node.open_catalog(&catalog);
+        let gateway = Gateway::new(Arc::clone(store), Arc::clone(&rights), Arc::clone(&catalog));
+        let metrics = Arc::clone(&self.node.metrics);
+        let gate = Gate { principals, rights, catalog, metrics };
         let mut builder = S3ServiceBuilder::new(gateway.clone());
         builder.set_auth(gate.clone());
         builder.set_access(gate.clone());
@@ -216,10 +228,24 @@ impl Server {
                 };
                 Ok(admin::answer(&self.node, &head, &body.to_bytes()).await.map(Body::from))
             }
-            "catalog" => {
-                Ok(plain(StatusCode::NOT_IMPLEMENTED, "the table catalog is not there yet"))
-            }
+            "catalog" => Ok(self.catalog(request).await),
             _ => self.s3(request).await,
+        }
+    }
+
+    async fn catalog(&self, request: Request<Patient<Incoming>>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let is_head = head.method == Method::HEAD;
+        let Some(catalog) = self.node.catalog() else {
+            let kind = "ServiceUnavailableException";
+            return catalog::refused(503, kind, "the node is starting", is_head).map(Body::from);
+        };
+        match Limited::new(body, catalog::BODY_BYTES_MAX).collect().await {
+            Ok(body) => catalog.answer(&head, &body.to_bytes()).await.map(Body::from),
+            Err(_) => {
+                let why = "the body is too large, or did not arrive whole";
+                catalog::refused(400, "BadRequestException", why, is_head).map(Body::from)
+            }
         }
     }
 

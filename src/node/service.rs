@@ -16,6 +16,7 @@ use crate::disk::drive::DriveReply;
 use crate::disk::drive::DriveRequest;
 use crate::disk::format::format_json::FormatJson;
 use crate::disk::layout;
+use crate::node::catalog::Catalog;
 use crate::node::config::Loaded;
 use crate::node::control::Orders;
 use crate::node::defects;
@@ -92,6 +93,7 @@ pub struct Node {
     own_table: Arc<OwnTable>,
     quorum_locks: QuorumLocks,
     store: OnceLock<Arc<Store>>,
+    catalog: OnceLock<Arc<Catalog>>,
     deployment: Arc<OnceLock<Uuid>>,
     /// Why it waits for its format.
     waits: Mutex<String>,
@@ -178,6 +180,7 @@ impl Node {
             own_table,
             quorum_locks,
             store: OnceLock::new(),
+            catalog: OnceLock::new(),
             deployment,
             waits: Mutex::new("its drives were not looked at yet".to_owned()),
             stopping: AtomicBool::new(false),
@@ -193,6 +196,16 @@ impl Node {
     /// The store, once the format is accepted.
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.store.get()
+    }
+
+    /// The table catalog, once there is a store that it lies in.
+    pub fn catalog(&self) -> Option<&Arc<Catalog>> {
+        self.catalog.get()
+    }
+
+    /// Has the table catalog answer from now on.
+    pub fn open_catalog(&self, catalog: &Arc<Catalog>) {
+        self.catalog.get_or_init(|| Arc::clone(catalog));
     }
 
     /// What every endpoint is, as far as this node knows.

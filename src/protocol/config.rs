@@ -41,6 +41,107 @@ pub struct NodeConfig {
     /// Which release it behaves as where it replaces drives. For rehearsals only.
     #[serde(default, skip_serializing_if = "Release::is_current")]
     pub release: Release,
+    /// The table catalog.
+    #[serde(default, skip_serializing_if = "CatalogConfig::is_default")]
+    pub catalog: CatalogConfig,
+}
+
+/// The table catalog. Its switches may stand in the process's environment instead, under the same names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CatalogConfig {
+    /// Where its state is: `object` (the default) or `durable-strong`.
+    #[serde(rename = "RUSTFS_TABLE_CATALOG_BACKING", skip_serializing_if = "Option::is_none")]
+    pub backing: Option<Switch>,
+    /// Whether snapshots of version 2 are asked for.
+    #[serde(
+        rename = "RUSTFS_TABLE_CATALOG_STRONG_SNAPSHOT_V2",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub snapshot_v2: Option<Switch>,
+    /// Whether every process of the fleet reads version 2.
+    #[serde(
+        rename = "RUSTFS_TABLE_CATALOG_STRONG_SNAPSHOT_V2_FLEET_CONFIRMED",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub snapshot_v2_fleet_confirmed: Option<Switch>,
+    /// Commits of each table that a snapshot keeps, the newest ones.
+    pub commit_history_per_table: usize,
+    /// Whether a preflight uses only the words of the reference server.
+    pub reference_wire: bool,
+    /// Which release it behaves as. For rehearsals only.
+    #[serde(skip_serializing_if = "CatalogRelease::is_current")]
+    pub release: CatalogRelease,
+}
+
+impl Default for CatalogConfig {
+    fn default() -> Self {
+        Self {
+            backing: None,
+            snapshot_v2: None,
+            snapshot_v2_fleet_confirmed: None,
+            commit_history_per_table: 10_000,
+            reference_wire: false,
+            release: CatalogRelease::Current,
+        }
+    }
+}
+
+impl CatalogConfig {
+    /// Whether nothing of it was said.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The value of a switch: a word, or what YAML takes for true or false.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Switch {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A word.
+    Word(String),
+}
+
+impl Switch {
+    /// The word.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Flag(true) => "true",
+            Self::Flag(false) => "false",
+            Self::Word(word) => word,
+        }
+    }
+}
+
+/// Which release the catalog behaves as.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CatalogRelease {
+    /// This one.
+    #[default]
+    Current,
+    /// An older one that knows no fences: it changes what a migration has frozen.
+    WithoutFences,
+    /// An older one that reads snapshots of version 1 only.
+    SnapshotV1,
+}
+
+impl CatalogRelease {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::WithoutFences => "without-fences",
+            Self::SnapshotV1 => "snapshot-v1",
+        }
+    }
+
+    /// Whether it is this one.
+    pub fn is_current(&self) -> bool {
+        *self == Self::Current
+    }
 }
 
 /// Which release a node behaves as where it replaces drives.

@@ -179,3 +179,66 @@ fn nonsense_is_refused_without_a_panic() {
         assert!(verify(&request, secret, THEN).is_err(), "{authorization:?}");
     }
 }
+
+#[test]
+fn other_terms_take_what_generic_clients_sign() {
+    let host = headers(&[("host", "127.0.0.1:9000")]);
+    let path = "/iceberg/v1/lake/namespaces/a%1Fb";
+    let body = br#"{"namespace":["a"]}"#;
+    let sign_as = |path: &str, service: &str, region: &str| {
+        let request = Request { method: "POST", path, query: "", headers: &host };
+        let scope = Scope { region, service, now: THEN };
+        let mut all = host.clone();
+        let added = sign(&request, Payload::of(body), &example(), &scope);
+        all.extend(added.map(|(name, value)| (name.to_owned(), value)));
+        all
+    };
+    // Generic SigV4 signs the path as it encodes it once more, and `sign` takes what it is given.
+    let twice = encode(path, true);
+    let terms = Terms {
+        services: &["s3", "s3tables"],
+        region: Some("us-east-1"),
+        body: Some(body),
+        encoded_twice: true,
+    };
+    let check = |headers: &[(String, String)], terms: &Terms<'_>| {
+        let sent = Request { method: "POST", path, query: "", headers };
+        verify_on(&sent, terms, secret, THEN).map(|verified| verified.payload)
+    };
+    let of_body = Payload::of(body).header();
+    for (signed, service) in [(path, "s3"), (path, "s3tables"), (&*twice, "s3")] {
+        let mut headers = sign_as(signed, service, "us-east-1");
+        assert_eq!(check(&headers, &terms), Ok(of_body.clone()), "{signed} {service}");
+        // `sign` signs the header too, so that leaving it out is another signature.
+        headers.retain(|(name, _)| name != CONTENT_SHA256);
+        assert!(check(&headers, &terms).is_err());
+    }
+    let once = Terms { encoded_twice: false, ..terms };
+    assert!(check(&sign_as(&twice, "s3", "us-east-1"), &once).is_err());
+    for (service, region) in [("sts", "us-east-1"), ("s3", "eu-west-1")] {
+        assert!(check(&sign_as(path, service, region), &terms).is_err(), "{service} {region}");
+    }
+
+    // A client that signs the hash of its body and does not send it.
+    let (names, canonical) = canonical_request(
+        &Request { method: "POST", path, query: "", headers: &host },
+        None,
+        &of_body,
+    );
+    let scope = Scope { region: "us-east-1", service: "s3", now: THEN };
+    let signature =
+        signature(&scope.key(&example().secret_key), &scope.stamp(), &scope.text(), &canonical);
+    let mut bare = host.clone();
+    bare.push((AMZ_DATE.to_owned(), scope.stamp()));
+    bare.push((
+        "authorization".to_owned(),
+        format!(
+            "{ALGORITHM} Credential={}/{}, SignedHeaders={names}, Signature={signature}",
+            example().access_key,
+            scope.text()
+        ),
+    ));
+    assert_eq!(check(&bare, &terms), Ok(of_body));
+    assert!(check(&bare, &Terms { body: None, ..terms }).is_err());
+    assert!(check(&bare, &Terms { body: Some(b"{}"), ..terms }).is_err());
+}

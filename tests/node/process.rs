@@ -109,6 +109,7 @@ impl Cluster {
                 ..Limits::default()
             },
             release: Release::Current,
+            catalog: Default::default(),
         });
         let (environment, running) = (BTreeMap::new(), BTreeMap::new());
         Self { configs: configs.collect(), environment, folder, running }

@@ -292,6 +292,9 @@ pub struct Commit {
     /// Whether every earlier write of this version id is known to be decided, so that what was kept to take
     /// it back may go.
     pub decided: bool,
+    /// Other locks that the step is taken under: each must still be granted too.
+    #[serde(default)]
+    pub under: Vec<Grant>,
 }
 
 /// Takes one version out of a key.
@@ -307,6 +310,9 @@ pub struct Remove {
     pub before_ns: i64,
     /// Where the metadata before the delete is kept until it is settled.
     pub rollback: Uuid,
+    /// Other locks that the step is taken under: each must still be granted too.
+    #[serde(default)]
+    pub under: Vec<Grant>,
 }
 
 /// Takes back what a commit or remove did.

@@ -21,6 +21,8 @@ pub const POLICY: &str = "PolicyConfigJSON";
 pub const TAGS: &str = "TaggingConfigXML";
 /// The bucket's owner and grants.
 pub const ACL: &str = "BucketAclConfigJSON";
+/// What makes it a table bucket.
+pub const TABLES: &str = "TableBucketConfigJSON";
 
 /// Keys whose values are documents, in the order in which they are written.
 const DOCUMENTS: [&str; 11] = [
@@ -57,7 +59,7 @@ const MORE_DOCUMENTS: [&str; 9] = [
     "RequestPaymentConfigXML",
     "PublicAccessBlockConfigXML",
     ACL,
-    "TableBucketConfigJSON",
+    TABLES,
     "DurabilityConfigJSON",
 ];
 const MORE_DOCUMENT_TIMES: [&str; 9] = [

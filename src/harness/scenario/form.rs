@@ -15,6 +15,7 @@ use super::plan::Filesystem;
 use super::plan::Rung;
 use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::WorkloadSpec;
+use crate::protocol::config::CatalogConfig;
 use crate::protocol::config::Durability;
 use crate::protocol::config::Limits;
 use crate::protocol::config::Release;
@@ -130,6 +131,9 @@ pub struct TestbedForm {
     /// The release that every node behaves as, until it is started as another.
     #[serde(default)]
     pub release: Release,
+    /// The table catalog of every node, until it is started with another.
+    #[serde(default)]
+    pub catalog: CatalogConfig,
 }
 
 /// The size of a drive that a scenario does not state.

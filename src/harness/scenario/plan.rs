@@ -22,6 +22,7 @@ use crate::harness::workload::generator::Geometry;
 use crate::harness::workload::generator::LaneList;
 use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::WorkloadSpec;
+use crate::protocol::config::CatalogConfig;
 use crate::protocol::config::Durability;
 use crate::protocol::config::Limits;
 use crate::protocol::config::Release;
@@ -335,6 +336,7 @@ fn testbed(form: &TestbedForm, seed: Seed, overrides: Overrides) -> TestbedPlan 
         limits: form.node_limits.clone(),
         defects: form.defects.clone(),
         release: form.release,
+        catalog: form.catalog.clone(),
     }
 }
 
@@ -383,6 +385,9 @@ pub struct TestbedPlan {
     pub limits: Limits,
     /// Defects that every node plants.
     pub defects: Vec<Defect>,
+    /// The table catalog of every node, until it is started with another.
+    #[serde(default, skip_serializing_if = "CatalogConfig::is_default")]
+    pub catalog: CatalogConfig,
     /// The release that every node behaves as, until it is started as another.
     #[serde(default, skip_serializing_if = "Release::is_current")]
     pub release: Release,

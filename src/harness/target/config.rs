@@ -66,6 +66,7 @@ pub fn write(
         allow_unmounted: false,
         limits: plan.limits.clone(),
         release: plan.release,
+        catalog: plan.catalog.clone(),
     };
     let path = folder.join("node.yaml");
     let text = yaml::write(&config).map_err(io::Error::other)?;

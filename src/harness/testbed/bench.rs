@@ -51,6 +51,7 @@ pub fn plan_of(nodes: usize, drives: usize, filesystem: Filesystem, drive_mib: u
         limits: Limits::default(),
         defects: Vec::new(),
         release: Release::Current,
+        catalog: Default::default(),
     }
 }
 

@@ -71,6 +71,7 @@ fn it_is_upgraded_to_version_two_and_stays_what_it_was() {
     assert_eq!(document["last-sequence-number"], 0);
     assert_eq!(document["snapshots"][0]["sequence-number"], 0);
     assert_eq!(next.refs(), table.refs());
+    assert_eq!(forward_safe(&table, &next), Ok(()), "the zero that version 1 implies");
     let same = json!([{"action": "upgrade-format-version", "format-version": 1}]);
     assert_eq!(applied(&table, same).unwrap().format_version(), 1);
     let upgraded_and_appended = json!([
@@ -93,6 +94,9 @@ fn an_old_document_is_read() {
     let next = applied(&table, json!([])).unwrap().document();
     assert_eq!(next["refs"], json!({"main": {"type": "branch", "snapshot-id": 7}}));
     assert_eq!(next["snapshots"], document["snapshots"]);
+    let mut half = document.clone();
+    half["schemas"] = json!([schema()]);
+    assert_eq!(class(Metadata::from_document(half)), Class::Invalid, "which one is current?");
     let mut broken = document;
     broken["refs"] = json!({"x": {"type": "tag", "snapshot-id": 99}});
     assert_eq!(class(Metadata::from_document(broken)), Class::Invalid);

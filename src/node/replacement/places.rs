@@ -50,6 +50,7 @@ mod tests {
             allow_unmounted: false,
             limits: Default::default(),
             release: Default::default(),
+            catalog: Default::default(),
         };
         let apart = config(vec![entry(1, "/d1"), entry(2, "/d2")]);
         assert_eq!(endpoints(&apart), ["/d1", "/d2"]);

@@ -1,8 +1,9 @@
 //! Who may do what at all: principals and their actions, from the node's configuration.
 //!
 //! What that means for a bucket or an object is said in [`super::rights`]. An action is `s3:` and the operation's name (`s3:PutObject`), or `admin:` and an administrative one;
-//! `*` allows everything, `s3:*` and `admin:*` one family. What no action allows is denied, and so is
-//! whoever does not sign.
+//! `*` allows everything, `s3:*` and `admin:*` one family. An action of the table catalog may end with `@` and what
+//! it may be done to (`admin:CommitTable@lake/namespaces/sales/*`; `*` and `?` as in policies). What no action
+//! allows is denied, and so is whoever does not sign.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +18,15 @@ use s3s::dto::CopySource;
 use s3s::s3_error;
 
 use super::convert;
+use super::errors;
 use super::rights::Asked;
 use super::rights::Rights;
+use crate::node::catalog::Catalog;
+use crate::node::catalog::bridge;
+use crate::node::catalog::bridge::Pass;
 use crate::node::metrics::Metrics;
+use crate::node::store::api::StoreError;
+use crate::protocol::access::operator;
 use crate::value::VersionId;
 
 /// Operations that are judged where their bodies are known.
@@ -61,15 +68,65 @@ impl Principals {
         self.0.values().any(|principal| principal.account == account)
     }
 
-    /// Whether the holder of `access_key` may do `action`.
+    /// Whether the holder of `access_key` may do `action`, whatever it is done to.
     pub fn allows(&self, access_key: &str, action: &str) -> bool {
+        self.allows_as(access_key, action, |pattern| pattern.is_none())
+    }
+
+    /// Whether the holder of `access_key` may do `action` to `resource`: `bucket/namespaces/…/tables/…`.
+    #[cfg_attr(not(feature = "iceberg"), expect(dead_code, reason = "the catalog asks"))]
+    pub fn allows_on(&self, access_key: &str, action: &str, resource: &str) -> bool {
+        self.allows_as(access_key, action, |pattern| {
+            pattern.is_none_or(|pattern| operator::matches(pattern, resource))
+        })
+    }
+
+    fn allows_as(
+        &self,
+        access_key: &str,
+        action: &str,
+        covers: impl Fn(Option<&str>) -> bool,
+    ) -> bool {
         let Some(principal) = self.0.get(access_key) else { return false };
         let family = action.split(':').next().unwrap_or_default();
         principal.actions.iter().any(|allowed| {
-            allowed == "*"
+            let (allowed, pattern) = match allowed.split_once('@') {
+                Some((allowed, pattern)) => (allowed, Some(pattern)),
+                None => (allowed.as_str(), None),
+            };
+            let is_meant = allowed == "*"
                 || allowed == action
-                || allowed.strip_suffix(":*").is_some_and(|allowed| allowed == family)
+                || allowed.strip_suffix(":*").is_some_and(|allowed| allowed == family);
+            is_meant && covers(pattern)
         })
+    }
+}
+
+/// Locks of the table catalog that a request holds until it is answered.
+#[derive(Clone)]
+struct Passes(#[expect(dead_code, reason = "held for its drop")] Vec<Arc<Pass>>);
+
+/// Lets a request pass by the rights of whom its bucket belongs to, and by those of the table that owns its key.
+///
+/// # Errors
+///
+/// As [`Rights::may`] and [`Catalog::pass`] have them.
+pub async fn permit(
+    rights: &Rights,
+    catalog: &Catalog,
+    asked: &Asked<'_>,
+) -> S3Result<Option<Arc<Pass>>> {
+    rights.may(asked).await?;
+    let (Some(access), Some(key)) = (bridge::access(asked.operation), asked.key) else {
+        return Ok(None);
+    };
+    match rights.bucket(asked.bucket).await {
+        Ok(bucket) if bucket.is_table_bucket => {
+            let pass = catalog.pass(asked.caller, asked.bucket, key, access).await?;
+            Ok(Some(Arc::new(pass)))
+        }
+        Ok(_) | Err(StoreError::NoSuchBucket(_)) => Ok(None),
+        Err(error) => Err(errors::s3_error(&error)),
     }
 }
 
@@ -80,6 +137,8 @@ pub struct Gate {
     pub principals: Principals,
     /// Who may do what.
     pub rights: Arc<Rights>,
+    /// What the table catalog says to it.
+    pub catalog: Arc<Catalog>,
     /// Counts operations.
     pub metrics: Arc<Metrics>,
 }
@@ -125,16 +184,29 @@ impl S3Access for Gate {
             tags: None,
             from,
         };
-        self.rights.may(&asked).await?;
-        let Some(source) = context.headers().get("x-amz-copy-source") else { return Ok(()) };
-        if !["CopyObject", "UploadPartCopy"].contains(&operation) {
-            return Ok(());
+        let mut passes = Vec::from_iter(permit(&self.rights, &self.catalog, &asked).await?);
+        let source_of = self.source(&asked, context.headers()).await?;
+        passes.extend(source_of);
+        if !passes.is_empty() {
+            context.extensions_mut().insert(Passes(passes));
+        }
+        Ok(())
+    }
+}
+
+impl Gate {
+    /// Lets a request read what it copies.
+    async fn source(&self, asked: &Asked<'_>, headers: &HeaderMap) -> S3Result<Option<Arc<Pass>>> {
+        let Some(source) = headers.get("x-amz-copy-source") else { return Ok(None) };
+        if !["CopyObject", "UploadPartCopy"].contains(&asked.operation) {
+            return Ok(None);
         }
         let source = source.to_str().ok().and_then(|source| CopySource::parse(source).ok());
         // What is no source is refused by the operation.
-        let Some(CopySource::Bucket { bucket, key, version_id }) = source else { return Ok(()) };
+        let Some(CopySource::Bucket { bucket, key, version_id }) = source else { return Ok(None) };
+        let sent = headers;
         let mut headers = HeaderMap::new();
-        if let Some(expected) = context.headers().get("x-amz-source-expected-bucket-owner") {
+        if let Some(expected) = sent.get("x-amz-source-expected-bucket-owner") {
             headers.insert("x-amz-expected-bucket-owner", expected.clone());
         }
         let asked = Asked {
@@ -143,9 +215,9 @@ impl S3Access for Gate {
             key: Some(&key),
             version: convert::version(version_id.map(String::from))?,
             headers: &headers,
-            ..asked
+            ..*asked
         };
-        self.rights.may(&asked).await
+        permit(&self.rights, &self.catalog, &asked).await
     }
 }
 
@@ -172,6 +244,7 @@ mod tests {
             ("all".to_owned(), principal(&["*"])),
             ("reader".to_owned(), principal(&["s3:GetObject", "admin:*"])),
             ("nobody".to_owned(), principal(&[])),
+            ("tables".to_owned(), principal(&["admin:CommitTable@lake/namespaces/a/*"])),
         ]));
         for (who, action, allowed) in [
             ("all", "s3:PutObject", true),
@@ -180,9 +253,19 @@ mod tests {
             ("reader", "s3:PutObject", false),
             ("reader", "admin:Heal", true),
             ("nobody", "s3:GetObject", false),
+            ("tables", "admin:CommitTable", false),
             ("stranger", "s3:GetObject", false),
         ] {
             assert_eq!(principals.allows(who, action), allowed, "{who} {action}");
+        }
+        for (who, resource, allowed) in [
+            ("tables", "lake/namespaces/a/tables/t", true),
+            ("tables", "lake/namespaces/b/tables/t", false),
+            ("reader", "lake/namespaces/b/tables/t", true),
+            ("nobody", "lake/namespaces/a/tables/t", false),
+        ] {
+            let is_allowed = principals.allows_on(who, "admin:CommitTable", resource);
+            assert_eq!(is_allowed, allowed, "{who} {resource}");
         }
         assert_eq!(principals.secret("stranger"), None);
         assert_eq!(principals.account("reader"), Some("mine"));

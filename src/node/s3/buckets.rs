@@ -18,7 +18,7 @@ use crate::protocol::access::ACCOUNT;
 use crate::protocol::object::effect::BucketState;
 
 /// The only region there is.
-const REGION: &str = "us-east-1";
+pub const REGION: &str = "us-east-1";
 
 impl Gateway {
     /// The store's error as S3 has it.
@@ -94,9 +94,18 @@ pub async fn delete_bucket(
     gateway: &Gateway,
     request: S3Request<DeleteBucketInput>,
 ) -> S3Result<S3Response<DeleteBucketOutput>> {
-    let deleted = gateway.store.delete_bucket(&request.input.bucket).await;
-    gateway.rights.forget(&request.input.bucket);
+    let bucket = &request.input.bucket;
+    let has_tables = gateway.rights.bucket(bucket).await.is_ok_and(|it| it.is_table_bucket);
+    if has_tables {
+        let removable = gateway.catalog.check_removable(bucket).await;
+        removable.map_err(|refusal| s3_error!(BucketNotEmpty, "{}", refusal.text))?;
+    }
+    let deleted = gateway.store.delete_bucket(bucket).await;
+    gateway.rights.forget(bucket);
     deleted.map_err(|error| gateway.refusal(&error))?;
+    if has_tables {
+        gateway.catalog.forget(bucket).await;
+    }
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }
 

@@ -7,7 +7,7 @@
 pub mod access;
 mod actions;
 mod attributes;
-mod buckets;
+pub(crate) mod buckets;
 pub(crate) mod convert;
 mod errors;
 pub mod forms;
@@ -27,10 +27,13 @@ use s3s::S3Response;
 use s3s::S3Result;
 use s3s::dto::*;
 
+use crate::node::catalog::Catalog;
+use crate::node::catalog::bridge::Pass;
 use crate::node::store::Store;
 use crate::node::store::api::ObjectInfo;
 use crate::node::store::api::ReadRequest;
 use crate::protocol::object::condition::Conditions;
+use rights::Asked;
 use rights::Rights;
 
 /// S3 as one node serves it. Cheap to clone.
@@ -38,12 +41,18 @@ use rights::Rights;
 pub struct Gateway {
     store: Arc<Store>,
     rights: Arc<Rights>,
+    catalog: Arc<Catalog>,
 }
 
 impl Gateway {
-    /// Serves `store`, to whom `rights` lets.
-    pub fn new(store: Arc<Store>, rights: Arc<Rights>) -> Self {
-        Self { store, rights }
+    /// Serves `store`, to whom `rights` and `catalog` let.
+    pub fn new(store: Arc<Store>, rights: Arc<Rights>, catalog: Arc<Catalog>) -> Self {
+        Self { store, rights, catalog }
+    }
+
+    /// Lets pass what only an operation knows of itself.
+    async fn permit(&self, asked: &Asked<'_>) -> S3Result<Option<Arc<Pass>>> {
+        access::permit(&self.rights, &self.catalog, asked).await
     }
 
     /// What an object is, or the version of it that is named.

@@ -264,11 +264,16 @@ pub async fn delete_objects(
     bucket.map_err(|error| gateway.refusal(&error))?;
 
     let (mut requests, mut names, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    // Held until all is deleted.
+    let mut passes = Vec::new();
     for object in input.delete.objects {
         let version = match convert::version(object.version_id.clone()) {
             Ok(version) => {
                 let asked = Asked { key: Some(&object.key), version, ..asked };
-                gateway.rights.may(&asked).await.map(|()| version)
+                gateway.permit(&asked).await.map(|pass| {
+                    passes.extend(pass);
+                    version
+                })
             }
             Err(error) => Err(error),
         };
@@ -288,6 +293,7 @@ pub async fn delete_objects(
         }
     }
     let outcomes = gateway.store.delete_many(requests).await;
+    drop(passes);
     let mut deleted = Vec::new();
     for ((key, version_id), outcome) in names.into_iter().zip(outcomes) {
         match outcome {

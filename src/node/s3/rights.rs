@@ -56,6 +56,8 @@ pub struct BucketRights {
     pub acl: Acl,
     /// Its policy; an error when there is one that is not understood.
     policy: Result<Option<Policy>, ()>,
+    /// Whether the table catalog has a say in it.
+    pub is_table_bucket: bool,
 }
 
 impl BucketRights {
@@ -65,7 +67,7 @@ impl BucketRights {
             Ok(text) => Policy::parse(text, &bucket.name).map(Some).map_err(drop),
             Err(_) => Err(()),
         };
-        Self { acl: acl_of(bucket), policy }
+        Self { acl: acl_of(bucket), policy, is_table_bucket: !bucket.tables.is_empty() }
     }
 
     /// The account that owns the bucket.

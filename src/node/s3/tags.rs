@@ -107,7 +107,7 @@ pub async fn put_object_tagging(
         tags: Some(&tags),
         from,
     };
-    gateway.rights.may(&asked).await?;
+    let _pass = gateway.permit(&asked).await?;
     let target = convert::target(input.bucket, input.key);
     let amended = gateway.store.amend(&target, version, Amendment::Tags(stored(&tags))).await;
     let info = amended.map_err(|error| gateway.refusal(&error))?;

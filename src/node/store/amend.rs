@@ -110,6 +110,7 @@ fn launch(store: &Store, lock: &Held, copies: &Copies, found: &Found, amended: &
             shards: Shards::Kept,
             kind: CommitKind::Quiet,
             decided: true,
+            under: Vec::new(),
         };
         Some((slot, DriveRequest::Commit(Box::new(commit))))
     };

@@ -390,6 +390,8 @@ pub struct BucketInfo {
     pub tags: Vec<u8>,
     /// Its owner and grants; empty for what was always there. The store does not look into them.
     pub acl: Vec<u8>,
+    /// What makes it a table bucket; empty for any other. The store does not look into it.
+    pub tables: Vec<u8>,
 }
 
 /// One of the documents that a bucket has besides its versioning.
@@ -401,6 +403,8 @@ pub enum BucketDocument {
     Tags,
     /// [`BucketInfo::acl`].
     Acl,
+    /// [`BucketInfo::tables`].
+    Tables,
 }
 
 /// What is to be said of a version from now on; its contents and its moment stay.

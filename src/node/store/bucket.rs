@@ -19,15 +19,12 @@ use super::calls::Held;
 use super::calls::bucket_resource;
 use super::calls::now_ns;
 use super::copies::Copies;
-use super::copies::Want;
 use super::delete;
 use super::heal;
 use super::heal::Unfinished;
 use super::list;
 use super::multipart;
 use super::put;
-use super::read;
-use super::read::Reader;
 use super::remembered::Change;
 use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveReply;
@@ -61,6 +58,7 @@ impl Bucket {
             policy: document(bucket::POLICY),
             tags: document(bucket::TAGS),
             acl: document(bucket::ACL),
+            tables: document(bucket::TABLES),
             name: self.name,
             created_ns: self.created_ns,
             state: self.state,
@@ -123,34 +121,10 @@ impl Store {
         name: &str,
     ) -> Result<Option<BucketMetadata>, StoreError> {
         let target = record_key(name);
-        let Some(bytes) = self.record(&target).await? else { return Ok(None) };
-        let record = BucketMetadata::parse(&bytes)
+        let Some(found) = self.system_object(&target).await? else { return Ok(None) };
+        let record = BucketMetadata::parse(&found.contents)
             .map_err(|error| StoreError::Unreadable { target, why: error.to_string() })?;
         Ok(Some(record))
-    }
-
-    /// A small object of the system volume. Without a lock while the drives agree: what a write quorum holds
-    /// cannot be taken back.
-    async fn record(self: &Arc<Self>, target: &ObjectKey) -> Result<Option<Vec<u8>>, StoreError> {
-        let set = self.set_of(&target.key);
-        let agree = |copies: &Copies| copies.read(Want::Latest, false).is_ok();
-        let copies = self.read_copies(set, target, 0, true, agree).await;
-        if let Ok(found) = copies.read(Want::Latest, false) {
-            let Some(found) = found.first() else { return Ok(None) };
-            if found.version.as_object().is_none() {
-                return Ok(None);
-            }
-            let mut reader = Reader::new(self, &copies, &found.backing)?;
-            if let Ok(contents) = read::whole(&mut reader).await {
-                return Ok(Some(contents.to_vec()));
-            }
-        }
-        let seen = self.look(set, target, 0, Want::Latest, true).await?;
-        let Some(found) = seen.found.first().filter(|it| it.version.as_object().is_some()) else {
-            return Ok(None);
-        };
-        let mut reader = Reader::new(self, &seen.copies, &found.backing)?;
-        Ok(Some(read::whole(&mut reader).await?.to_vec()))
     }
 
     /// Makes the bucket's directory on those drives that were found to lack it, if there still is the bucket.
@@ -377,6 +351,7 @@ pub(super) async fn set_document(
         BucketDocument::Policy => bucket::POLICY,
         BucketDocument::Tags => bucket::TAGS,
         BucketDocument::Acl => bucket::ACL,
+        BucketDocument::Tables => bucket::TABLES,
     };
     change(store, name, move |record| record.set_document(key, &contents, now_ns())).await
 }

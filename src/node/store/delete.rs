@@ -27,6 +27,7 @@ use super::settle;
 use crate::disk::drive::Commit;
 use crate::disk::drive::CommitKind;
 use crate::disk::drive::DriveRequest;
+use crate::disk::drive::Grant;
 use crate::disk::drive::Published;
 use crate::disk::drive::Remove;
 use crate::disk::drive::Shards;
@@ -76,6 +77,7 @@ pub(super) async fn delete(
         named: version,
         conditions,
         effect,
+        under: Vec::new(),
     };
     run(store, delete).await
 }
@@ -85,15 +87,26 @@ pub(super) async fn delete_record(
     store: &Arc<Store>,
     target: &ObjectKey,
 ) -> Result<(), StoreError> {
+    delete_record_if(store, target, Conditions::default(), Vec::new()).await
+}
+
+/// Removes an object of the system volume under a condition and other locks.
+pub(super) async fn delete_record_if(
+    store: &Arc<Store>,
+    target: &ObjectKey,
+    conditions: Conditions,
+    under: Vec<Grant>,
+) -> Result<(), StoreError> {
     let delete = Delete {
         target: target.clone(),
         set: store.set_of(&target.key),
         since_ns: 0,
         named: None,
-        conditions: Conditions::default(),
+        conditions,
         effect: DeleteEffect { remove: Some(VersionId::NULL), marker: None },
         names_version: false,
         point: None,
+        under,
     };
     run(store, delete).await.map(drop)
 }
@@ -108,6 +121,7 @@ struct Delete {
     effect: DeleteEffect,
     names_version: bool,
     point: Option<CrashPoint>,
+    under: Vec<Grant>,
 }
 
 /// Goes on to its end even when the caller goes away.
@@ -121,7 +135,8 @@ async fn run(store: &Arc<Store>, delete: Delete) -> Result<DeleteOutcome, StoreE
 }
 
 async fn delete_locked(store: Arc<Store>, delete: Delete) -> Result<DeleteOutcome, StoreError> {
-    let Delete { target, set, since_ns, named, conditions, effect, names_version, point } = delete;
+    let Delete { target, set, since_ns, named, conditions, effect, .. } = delete;
+    let Delete { names_version, point, under, .. } = delete;
     let quorum = store.needed(store.majority());
     let lock = store.lock(&target, LockMode::Exclusive).await?;
     let mut copies = store.read_copies_to_write(set, &target, since_ns, quorum, false).await?;
@@ -155,7 +170,7 @@ async fn delete_locked(store: Arc<Store>, delete: Delete) -> Result<DeleteOutcom
                 return Ok(outcome);
             }
             let rollback = Uuid::new_v4();
-            let launch = take_out(&store, &lock, &copies, id, moment_ns, quorum, rollback);
+            let launch = take_out(&store, &lock, &copies, id, moment_ns, quorum, rollback, under);
             let landed = land(&store, &lock, launch).await?;
             if let Some(point) = point {
                 store.pass(point, &target).await;
@@ -234,6 +249,7 @@ fn put_marker(
         shards: Shards::None,
         kind: CommitKind::Delete,
         decided,
+        under: Vec::new(),
     };
     let requests = online(store, copies.set)
         .map(|slot| (slot, DriveRequest::Commit(Box::new(commit.clone()))))
@@ -249,6 +265,7 @@ fn put_marker(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "called once, and each is a thing of its own")]
 fn take_out(
     store: &Store,
     lock: &Held,
@@ -257,6 +274,7 @@ fn take_out(
     moment_ns: i64,
     quorum: usize,
     rollback: Uuid,
+    under: Vec<Grant>,
 ) -> Launch {
     let remove = Remove {
         grant: lock.grant(),
@@ -264,6 +282,7 @@ fn take_out(
         version: id,
         before_ns: moment_ns,
         rollback,
+        under,
     };
     let requests = online(store, copies.set)
         .map(|slot| (slot, DriveRequest::Remove(remove.clone())))

@@ -26,8 +26,9 @@ mod remembered;
 mod settle;
 mod stage;
 mod stagings;
+pub mod system;
 #[cfg(test)]
-mod tests;
+pub(in crate::node) mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -23,6 +23,7 @@ use crate::disk::drive::Commit;
 use crate::disk::drive::CommitKind;
 use crate::disk::drive::DriveReply;
 use crate::disk::drive::DriveRequest;
+use crate::disk::drive::Grant;
 use crate::disk::drive::Settle;
 use crate::disk::drive::Shards;
 use crate::disk::drive::Staging;
@@ -54,6 +55,8 @@ pub(super) struct Publish {
     pub(super) source: Source,
     /// Whether the answer names the version.
     pub(super) names_version: bool,
+    /// Other locks that must still be held when it lands on a drive.
+    pub(super) under: Vec<Grant>,
 }
 
 /// Where the contents are.
@@ -89,7 +92,7 @@ pub(super) async fn publish(store: &Arc<Store>, publish: Publish) -> Result<Publ
 
 async fn publish_locked(store: Arc<Store>, publish: Publish) -> Result<Published, StoreError> {
     let Publish { target, resource, set, since_ns, kind, conditions, .. } = publish;
-    let Publish { mut object, source, names_version, .. } = publish;
+    let Publish { mut object, source, names_version, under, .. } = publish;
     let asked = quorum::write(object.data, object.parity);
     let quorum = store.needed(asked);
     let lock = store.lock(&resource, LockMode::Exclusive).await?;
@@ -114,7 +117,7 @@ async fn publish_locked(store: Arc<Store>, publish: Publish) -> Result<Published
         Source::Upload(upload, _, parts) => (Some(upload.clone()), Some((data_dir, parts.clone()))),
         Source::Inline(_) | Source::Staged(..) => (None, None),
     };
-    let requests = requests(&store, &lock, &target, set, object, source, kind, decided);
+    let requests = requests(&store, &lock, &target, set, object, source, kind, decided, under);
     let published = crate::disk::drive::Published {
         version: id,
         modtime_ns: outcome.modtime_ns,
@@ -148,6 +151,7 @@ fn requests(
     source: Source,
     kind: CommitKind,
     decided: bool,
+    under: Vec<Grant>,
 ) -> Vec<(usize, DriveRequest)> {
     let able: Vec<usize> = match &source {
         Source::Inline(_) => (0..store.drives(set).len()).collect(),
@@ -173,6 +177,7 @@ fn requests(
             shards,
             kind,
             decided,
+            under: under.clone(),
         };
         (slot, DriveRequest::Commit(Box::new(commit)))
     };

@@ -27,6 +27,7 @@ use super::stage::Received;
 use super::stage::Stored;
 use super::stage::blank_object;
 use crate::disk::drive::CommitKind;
+use crate::disk::drive::Grant;
 use crate::disk::drive::Staging;
 use crate::disk::format::checksum::Record;
 use crate::disk::format::xl_meta::ObjectBody;
@@ -64,24 +65,48 @@ pub(super) async fn put(
     request: PutRequest,
     body: BodyStream,
 ) -> Result<PutOutcome, StoreError> {
+    layout::check_key(&request.target.key)?;
+    let bucket = store.bucket_of(&request.target.bucket).await?;
+    let geometry = store.geometry(request.metadata.reduced_redundancy);
+    let (state, since_ns) = (bucket.state, bucket.since_ns());
+    let place = Place { state, since_ns, geometry, kind: CommitKind::Put, under: Vec::new() };
+    put_at(store, place, request, body).await
+}
+
+/// Where and as what an object is written.
+pub(super) struct Place {
+    pub(super) state: BucketState,
+    pub(super) since_ns: i64,
+    /// Data and parity shards.
+    pub(super) geometry: (usize, usize),
+    pub(super) kind: CommitKind,
+    /// Other locks that must still be held when it lands on a drive.
+    pub(super) under: Vec<Grant>,
+}
+
+/// Writes an object whose bucket is known.
+pub(super) async fn put_at(
+    store: &Arc<Store>,
+    place: Place,
+    request: PutRequest,
+    body: BodyStream,
+) -> Result<PutOutcome, StoreError> {
     let PutRequest { target, size, metadata, content_md5, checksums, conditions } = request;
-    layout::check_key(&target.key)?;
-    let bucket = store.bucket_of(&target.bucket).await?;
+    let Place { state, since_ns, geometry: (data, parity), kind, under } = place;
     let set = store.set_of(&target.key);
-    let (data, parity) = store.geometry(metadata.reduced_redundancy);
     let distribution = layout::distribution(&target.bucket, &target.key, data + parity);
     let mut object = blank_object(data, parity, distribution.clone());
     let staging = store.new_staging(object.data_dir).await;
     let plan = Plan {
         set,
         target: target.clone(),
-        kind: CommitKind::Put,
+        kind,
         data,
         parity,
         distribution,
         staging,
         part: 1,
-        inline: Some(bucket.state == BucketState::Enabled),
+        inline: Some(state == BucketState::Enabled),
         size,
         content_md5,
         checksums,
@@ -89,7 +114,7 @@ pub(super) async fn put(
     let received = stage::receive(store, plan, body).await?;
 
     let is_directory = layout::is_directory_key(&target.key);
-    let effect = effect::put(bucket.state, is_directory, fresh_version());
+    let effect = effect::put(state, is_directory, fresh_version());
     object.version = effect.version;
     object.user = describe::user_map(&metadata);
     describe::amend(&mut object, Amendment::Acl(metadata.acl));
@@ -103,12 +128,13 @@ pub(super) async fn put(
         resource: target.clone(),
         target,
         set,
-        since_ns: bucket.since_ns(),
-        kind: CommitKind::Put,
+        since_ns,
+        kind,
         conditions,
         object,
         source: Source::Inline(Vec::new()),
         names_version: effect.names_version,
+        under,
     };
     publish_received(store, write, received, staging).await
 }
@@ -175,6 +201,7 @@ pub(super) async fn put_record(
         object,
         source: Source::Inline(stage::inline_shards(&erasure, contents)),
         names_version: false,
+        under: Vec::new(),
     };
     publish(store, write).await.map(drop)
 }

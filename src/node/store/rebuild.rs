@@ -256,6 +256,7 @@ async fn commit(
             shards,
             kind: CommitKind::Heal,
             decided: false,
+            under: Vec::new(),
         };
         (slot, DriveRequest::Commit(Box::new(commit)))
     });

@@ -6,7 +6,7 @@
 
 pub mod acl;
 pub mod form;
-mod operator;
+pub(crate) mod operator;
 pub mod policy;
 pub mod tags;
 

@@ -203,7 +203,7 @@ fn lies_in(address: IpAddr, network: IpAddr, bits: u32) -> bool {
 }
 
 /// Whether a pattern with `*` and `?` covers a text.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut here, mut star) = (0, 0, None);

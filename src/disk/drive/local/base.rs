@@ -76,6 +76,11 @@ impl LocalDrive {
         })
     }
 
+    /// Pins the other locks of a step.
+    pub(super) fn pin_all(&self, grants: &[Grant]) -> Result<Vec<Box<dyn Send>>, DriveError> {
+        grants.iter().map(|grant| self.pin(grant)).collect()
+    }
+
     /// Keeps other steps on the same key away.
     pub(super) fn lock_key(&self, target: &ObjectKey) -> MutexGuard<'_, ()> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(target);

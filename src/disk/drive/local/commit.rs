@@ -40,6 +40,7 @@ impl LocalDrive {
             .map_err(|error| DriveError::Illegal { why: error.to_string() })?;
         let _key = self.lock_key(&commit.target);
         let _pin = self.pin(&commit.grant)?;
+        let _pins = self.pin_all(&commit.under)?;
         if !self.exists(&commit.target.bucket)? {
             return Err(DriveError::NoBucket { bucket: commit.target.bucket });
         }

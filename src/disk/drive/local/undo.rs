@@ -33,6 +33,7 @@ impl LocalDrive {
         let directory = directory_of(target)?;
         let _key = self.lock_key(target);
         let _pin = self.pin(&remove.grant)?;
+        let _pins = self.pin_all(&remove.under)?;
         let flushes = self.syncs_names(&target.bucket, &target.key);
 
         let path = format!("{directory}/{}", layout::META_FILE);

@@ -47,6 +47,7 @@ pub(super) fn write_peer(files: &BTreeMap<String, Vec<u8>>) {
         shards: Shards::Staged(staging),
         kind: CommitKind::Put,
         decided: true,
+        under: Vec::new(),
     };
     let inline =
         Commit { shards: Shards::Inline(vec![1; 300]), kind: CommitKind::Heal, ..commit.clone() };
@@ -100,6 +101,7 @@ pub(super) fn write_peer(files: &BTreeMap<String, Vec<u8>>) {
                 version: version.id(),
                 before_ns: 1 << 60,
                 rollback: id("r"),
+                under: Vec::new(),
             }),
         ),
         (

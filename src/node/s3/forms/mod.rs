@@ -40,6 +40,7 @@ use s3s::s3_error;
 
 use super::Gateway;
 use super::access::Gate;
+use super::access::permit;
 use super::convert;
 use super::rights::Asked;
 use super::tags;
@@ -151,25 +152,24 @@ impl Forms {
         unsupported::refuse_but_grants(&headers)?;
 
         let caller = signed.map(|signed| signed.access_key);
-        self.gate
-            .rights
-            .may(&Asked {
-                caller: caller.as_deref(),
-                operation: "PutObject",
-                bucket: &bucket,
-                key: Some(&key),
-                version: None,
-                headers: &headers,
-                uri: &head.uri,
-                tags: None,
-                from: head.extensions.get().copied(),
-            })
-            .await?;
+        let asked = Asked {
+            caller: caller.as_deref(),
+            operation: "PutObject",
+            bucket: &bucket,
+            key: Some(&key),
+            version: None,
+            headers: &headers,
+            uri: &head.uri,
+            tags: None,
+            from: head.extensions.get().copied(),
+        };
+        let pass = permit(&self.gate.rights, &self.gate.catalog, &asked).await?;
         let answer_as = AnswerAs::of(fields, &bucket, &key, &head.headers);
         let put = self.put_request(fields, &headers, caller, (bucket, key)).await?;
         let contents = Contents::new(&mut form, body, length);
         let fate = contents.fate();
         let outcome = self.gateway.store.put(put, contents.boxed()).await;
+        drop(pass);
         if let Some(why) = fate.get() {
             return Err(untaken(*why));
         }

@@ -244,6 +244,7 @@ async fn finish_removal(
         version,
         before_ns,
         rollback,
+        under: Vec::new(),
     });
     let answers = store.ask_all(set, &remove).await;
     let mut all = successes(&answers).len() == answers.len();

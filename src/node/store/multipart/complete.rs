@@ -119,6 +119,7 @@ async fn complete_locked(
         object,
         source: Source::Upload(upload.key.clone(), able, numbers),
         names_version: effect.names_version,
+        under: Vec::new(),
     };
     let published = publish(&store, write).await?;
     // Before it is answered: once its object was overwritten, nobody could tell it from one that is open.

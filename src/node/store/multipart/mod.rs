@@ -164,6 +164,7 @@ pub(super) async fn create(
         object,
         source: Source::Inline(Vec::new()),
         names_version: false,
+        under: Vec::new(),
     };
     publish(store, write).await?;
     Ok(layout::upload_id(store.parts.format.id, name))

@@ -1,11 +1,12 @@
 //! The store over local drives in temporary directories.
 
 mod amend;
-mod bench;
+pub mod bench;
 mod buckets;
 mod faults;
 mod listing;
 mod objects;
 mod rot;
 mod seams;
+mod system;
 mod uploads;

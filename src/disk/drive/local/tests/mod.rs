@@ -95,8 +95,14 @@ impl Bench {
     }
 
     fn remove(&self, key: &str, version: VersionId, before_ns: i64, rollback: Uuid) -> Removed {
-        let remove =
-            Remove { grant: grant("bkt", key), target: at(key), version, before_ns, rollback };
+        let remove = Remove {
+            grant: grant("bkt", key),
+            target: at(key),
+            version,
+            before_ns,
+            rollback,
+            under: Vec::new(),
+        };
         match self.drive.perform(DriveRequest::Remove(remove)).unwrap() {
             DriveReply::Removed(removed) => removed,
             other => panic!("a remove was answered by {other:?}"),
@@ -208,6 +214,7 @@ fn put(key: &str, version: &Version, shards: Shards) -> Commit {
         shards,
         kind: CommitKind::Put,
         decided: true,
+        under: Vec::new(),
     }
 }
 

@@ -1,0 +1,379 @@
+//! Routes of a migration, and what a process must find before it serves its backing.
+//!
+//! # Sources
+//!
+//! Specification of the catalog §2.6, §5, §6; M5, M6, M14, M15.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+use futures::stream;
+use http::Method;
+use uuid::Uuid;
+
+use super::Catalog;
+use super::depot::Depot;
+use super::documents;
+use super::flow;
+use super::flow::Flow;
+use super::listed::Listed;
+use super::locks;
+use super::locks::Locks;
+use super::object;
+use super::reply::Reply;
+use super::state::State;
+use super::strong::Explanation;
+use super::strong::Strong;
+use crate::node::seams::BoxFuture;
+use crate::node::seams::LockMode;
+use crate::protocol::catalog::commit_record::CommitRecord;
+use crate::protocol::catalog::entry::BucketEntry;
+use crate::protocol::catalog::entry::NamespaceEntry;
+use crate::protocol::catalog::entry::TableEntry;
+use crate::protocol::catalog::entry::ViewEntry;
+use crate::protocol::catalog::fence::Cancelled;
+use crate::protocol::catalog::fence::CutOver;
+use crate::protocol::catalog::keys;
+use crate::protocol::catalog::migration::cancel;
+use crate::protocol::catalog::migration::facts::Facts;
+use crate::protocol::catalog::migration::opening;
+use crate::protocol::catalog::migration::post;
+use crate::protocol::catalog::migration::preflight;
+use crate::protocol::catalog::migration::source::Source;
+use crate::protocol::catalog::object::permit;
+use crate::protocol::catalog::prefix::IndexState;
+use crate::protocol::catalog::record::Record as _;
+use crate::protocol::catalog::refusal::Class;
+use crate::protocol::catalog::refusal::Refusal;
+use crate::protocol::catalog::settings::Backing;
+use crate::protocol::catalog::strong::hydrate::Reader;
+use crate::protocol::catalog::write::Outcome;
+use crate::protocol::catalog::write::Step;
+use crate::protocol::catalog::write::Write;
+
+/// Metadata files that are looked at at once.
+const AT_ONCE: usize = 16;
+
+/// What is read for a migration.
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    depot: &'a Depot,
+    strong: &'a Strong,
+    reader: Reader,
+}
+
+impl Reading<'_> {
+    /// What is durable about migrations, with the source of `bucket` where one is named.
+    async fn facts(&self, bucket: Option<&str>) -> Result<Facts, Refusal> {
+        let depot = self.depot;
+        let registry = depot
+            .read_as(keys::REGISTRY_FENCE, crate::protocol::catalog::fence::RegistryFence::decode)
+            .await?;
+        let cut_over = depot.read_as(keys::CUT_OVER, CutOver::decode).await?;
+        let cancelled = depot.read_as(keys::CANCELLED, Cancelled::decode).await?;
+        let mut facts = Facts {
+            registry: registry.map(|it| it.value),
+            cut_over: cut_over.map(|it| it.value),
+            cancelled: cancelled.map(|it| it.value),
+            ..Facts::default()
+        };
+        let buckets = depot.store().list_buckets().await;
+        for listed in buckets.map_err(|error| super::depot::unreadable(&error))? {
+            let name = listed.name;
+            if listed.tables.is_empty() && bucket != Some(&*name) {
+                continue;
+            }
+            if depot.stat(&keys::bucket_entry(&name)).await?.is_some() {
+                facts.object_buckets.insert(name.clone());
+            }
+            let decode =
+                |bytes: &[u8]| crate::protocol::catalog::fence::BucketFence::decode(&name, bytes);
+            if let Some(fence) = depot.read_as(&keys::bucket_fence(&name), decode).await? {
+                facts.fences.insert(name.clone(), fence.value);
+            }
+        }
+        let explanation = Explanation {
+            fences: facts.fences.values().cloned().collect(),
+            cancelled: facts.cancelled.clone(),
+        };
+        let target = self.strong.hydrate(self.reader, &explanation).await?;
+        facts.target = target.map(|it| (*it).clone());
+        facts.memory = self.strong.memory();
+        if let Some(bucket) = bucket {
+            facts.source = Box::pin(self.source(bucket)).await?;
+        }
+        Ok(facts)
+    }
+
+    async fn source(&self, bucket: &str) -> Result<Source, Refusal> {
+        let depot = self.depot;
+        let entry = depot.record::<BucketEntry>(bucket, &keys::bucket_entry(bucket)).await?;
+        let listed = Listed::of(depot, bucket, None).await?;
+        let keys = listed.namespaces.iter().map(|it| keys::namespace_entry(bucket, it)).collect();
+        let namespaces =
+            depot.read_all(keys, |key, bytes| NamespaceEntry::decode(bucket, key, bytes)).await?;
+        let tables = listed.tables(depot, bucket).await?;
+        let keys = listed.views.iter().map(|it| keys::view_entry(bucket, it)).collect();
+        let views =
+            depot.read_all(keys, |key, bytes| ViewEntry::decode(bucket, key, bytes)).await?;
+        let views: Vec<ViewEntry> = views.into_iter().map(|it| it.value).collect();
+        let decode = |bytes: &[u8]| IndexState::decode(bucket, bytes);
+        let index_state = depot.read_as(&keys::warehouse_index_state(bucket), decode).await?;
+        let unreadable = unreadable(depot, &tables, &views).await?;
+        let (commits, idempotency) = commits(depot, bucket, &tables).await?;
+        Ok(Source {
+            name: bucket.to_owned(),
+            bucket: entry.map(|it| it.value),
+            namespaces: namespaces.into_iter().map(|it| it.value).collect(),
+            tables,
+            views,
+            commits,
+            idempotency,
+            index_state: index_state.map(|it| it.value),
+            unreadable,
+        })
+    }
+}
+
+type ByTable = BTreeMap<String, Vec<CommitRecord>>;
+
+/// The commit and idempotency records of tables that are there, by table id: two listings for all of them.
+async fn commits(
+    depot: &Depot,
+    bucket: &str,
+    tables: &[TableEntry],
+) -> Result<(ByTable, ByTable), Refusal> {
+    let root = keys::bucket_root(bucket);
+    let folders = |kind: &str| -> BTreeMap<String, String> {
+        let of = |table: &TableEntry| {
+            let id = &table.table_id;
+            (format!("{root}/{kind}/{}/", keys::hash(id)), id.clone())
+        };
+        tables.iter().map(of).collect()
+    };
+    let mut found = Vec::new();
+    for kind in ["commits", "commit-idempotency"] {
+        let folders = folders(kind);
+        let all = depot.keys(&format!("{root}/{kind}/")).await?;
+        let wanted: Vec<String> =
+            all.into_iter().filter(|key| folders.contains_key(keys::folder(key))).collect();
+        let read = depot
+            .read_all(wanted, |key, bytes| match kind {
+                "commits" => CommitRecord::decode(bucket, key, bytes),
+                _ => CommitRecord::decode_idempotency(bucket, key, bytes),
+            })
+            .await?;
+        let mut by_table = ByTable::new();
+        for record in read {
+            by_table.entry(record.value.table_id.clone()).or_default().push(record.value);
+        }
+        found.push(by_table);
+    }
+    let idempotency = found.pop().unwrap_or_default();
+    Ok((found.pop().unwrap_or_default(), idempotency))
+}
+
+/// The current metadata files that are missing or do not parse.
+async fn unreadable(
+    depot: &Depot,
+    tables: &[TableEntry],
+    views: &[ViewEntry],
+) -> Result<Vec<String>, Refusal> {
+    let of_table = |entry: &TableEntry| -> BoxFuture<'static, _> {
+        let (depot, entry) = (depot.clone(), entry.clone());
+        Box::pin(async move {
+            let seen = documents::table(&depot, &entry).await.map(drop);
+            (entry.metadata_location, seen)
+        })
+    };
+    let of_view = |entry: &ViewEntry| -> BoxFuture<'static, _> {
+        let (depot, entry) = (depot.clone(), entry.clone());
+        Box::pin(async move {
+            let seen = documents::view(&depot, &entry).await.map(drop);
+            (entry.metadata_location, seen)
+        })
+    };
+    let tables = tables.iter().filter(|it| it.is_active()).map(of_table);
+    let views = views.iter().filter(|it| it.is_active()).map(of_view);
+    let all: Vec<_> = tables.chain(views).collect();
+    let mut all = stream::iter(all).buffered(AT_ONCE);
+    let mut bad = Vec::new();
+    while let Some((at, seen)) = all.next().await {
+        match seen {
+            Ok(()) => {}
+            Err(error) if error.class == Class::Unavailable => return Err(error),
+            Err(_) => bad.push(at),
+        }
+    }
+    Ok(bad)
+}
+
+struct Post<'a> {
+    reading: Reading<'a>,
+    bucket: &'a str,
+    request: post::Request,
+}
+
+impl Flow for Post<'_> {
+    type Durable = Facts;
+    type Answer = post::Executed;
+
+    async fn read(&mut self) -> Result<Facts, Refusal> {
+        Box::pin(self.reading.facts(Some(self.bucket))).await
+    }
+
+    fn next(&self, facts: &Facts) -> Result<Step<post::Executed>, Refusal> {
+        post::next(facts, &self.request)
+    }
+
+    fn performed(&mut self, write: &Write, outcome: &Outcome) {
+        if write.key == keys::SNAPSHOT {
+            self.reading.strong.has_tried();
+            self.request.has_written |= matches!(outcome, Outcome::Done(_));
+        }
+    }
+}
+
+struct Cancel<'a> {
+    reading: Reading<'a>,
+    bucket: &'a str,
+    request: cancel::Request,
+    has_looked: bool,
+}
+
+impl Flow for Cancel<'_> {
+    type Durable = Facts;
+    type Answer = cancel::Released;
+
+    async fn read(&mut self) -> Result<Facts, Refusal> {
+        let facts = Box::pin(self.reading.facts(Some(self.bucket))).await?;
+        if !self.has_looked {
+            self.has_looked = true;
+            self.request.had_fence = facts.fence().is_some();
+        }
+        Ok(facts)
+    }
+
+    fn next(&self, facts: &Facts) -> Result<Step<cancel::Released>, Refusal> {
+        cancel::next(facts, &self.request)
+    }
+
+    fn performed(&mut self, write: &Write, _: &Outcome) {
+        if write.key == keys::SNAPSHOT {
+            self.reading.strong.has_tried();
+        }
+    }
+}
+
+struct Opening<'a>(Reading<'a>);
+
+impl Flow for Opening<'_> {
+    type Durable = Facts;
+    type Answer = ();
+
+    async fn read(&mut self) -> Result<Facts, Refusal> {
+        Box::pin(self.0.facts(None)).await
+    }
+
+    fn next(&self, facts: &Facts) -> Result<Step<()>, Refusal> {
+        opening::strong(facts)
+    }
+}
+
+impl Catalog {
+    fn reading(&self, reader: Reader) -> Reading<'_> {
+        Reading { depot: &self.depot, strong: &self.strong, reader }
+    }
+
+    /// `…/catalog/migration`.
+    pub(super) async fn migration(&self, method: &Method, bucket: &str) -> Result<Reply, Refusal> {
+        if self.settings.backing == Backing::DurableStrong {
+            let text = "migrations are for the object backing; this process has durable-strong";
+            return Err(Class::Invalid.because(text));
+        }
+        let reading = self.reading(Reader::Migration);
+        if *method == Method::GET {
+            let facts = Box::pin(reading.facts(Some(bucket))).await?;
+            let reference = self.settings.config.reference_wire;
+            let report = preflight::report(&facts, &self.strong.rules(), reference)?;
+            return Ok(Reply::json(&report));
+        }
+        let (mut held, store) = (Locks::none(), self.depot.store());
+        // Whatever changes the bucket holds one of these with others: it has ended now, or waits and finds a fence.
+        held.take(store, &locks::registry(), LockMode::Exclusive).await?;
+        held.take(store, &locks::bucket_fence(bucket), LockMode::Exclusive).await?;
+        let rules = self.strong.rules();
+        if *method == Method::POST {
+            let migration_id = Uuid::new_v4().to_string();
+            let request = post::Request { migration_id, rules, has_written: false };
+            let mut flow = Post { reading, bucket, request };
+            let executed = Box::pin(flow::perform(&self.depot, &held, &mut flow)).await?;
+            return Ok(Reply::json(&executed));
+        }
+        let request = cancel::Request { rules, had_fence: false };
+        let mut flow = Cancel { reading, bucket, request, has_looked: false };
+        let released = Box::pin(flow::perform(&self.depot, &held, &mut flow)).await?;
+        Ok(Reply::json(&released))
+    }
+
+    /// Refuses to serve durable-strong state that was not migrated whole; says durably that it was taken over.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unavailable`] with what is missing.
+    pub(super) async fn check_opened(&self) -> Result<(), Refusal> {
+        use std::sync::atomic::Ordering;
+        if self.opened.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let mut held = Locks::none();
+        held.take(self.depot.store(), &locks::registry(), LockMode::Shared).await?;
+        let mut opening = Opening(self.reading(Reader::Strong));
+        Box::pin(flow::perform(&self.depot, &held, &mut opening)).await?;
+        self.opened.store(true, Ordering::SeqCst);
+        tracing::info!("the durable-strong catalog is opened, and closed to writers");
+        Ok(())
+    }
+
+    /// Refuses to remove a table bucket that a migration holds, or that still has something in the catalog (M7): a
+    /// bucket of the same name would find it.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Conflict`]; as reading has them.
+    pub async fn check_removable(&self, bucket: &str) -> Result<(), Refusal> {
+        let conflict = |why: &str| Err(Class::Conflict.because(format!("bucket {bucket} {why}")));
+        permit::check_bucket_deletion(object::fence(&self.depot, bucket).await?.as_ref())?;
+        match self.state(bucket).await? {
+            State::Object(depot) => {
+                let listed = Listed::of(&depot, bucket, None).await?;
+                let is_empty = listed.namespaces.is_empty()
+                    && listed.tables.is_empty()
+                    && listed.views.is_empty();
+                if is_empty { Ok(()) } else { conflict("still has namespaces, tables or views") }
+            }
+            State::Strong(loaded) if loaded.snapshot.contents.buckets.contains_key(bucket) => {
+                conflict("is in the strong snapshot, from which no bucket is removed")
+            }
+            State::Strong(_) => Ok(()),
+        }
+    }
+
+    /// Forgets what was left of a table bucket that is gone: its entry and its index.
+    pub async fn forget(&self, bucket: &str) {
+        let root = format!("{}/", keys::bucket_root(bucket));
+        let mut held = Locks::none();
+        let lock = locks::bucket_publication(bucket);
+        let removed: Result<(), Refusal> = async {
+            held.take(self.depot.store(), &lock, LockMode::Exclusive).await?;
+            for key in self.depot.keys(&root).await? {
+                self.depot.remove(&key, &held).await?;
+            }
+            Ok(())
+        }
+        .await;
+        if let Err(error) = removed {
+            tracing::warn!(bucket, %error, "something is left of a table bucket that is gone");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Enabling buckets; creating and dropping namespaces and tables.
+
+use super::fence;
+use super::has_object;
+use super::home;
+use super::overlapping;
+use super::registry_fence;
+use super::reservation;
+use crate::node::catalog::depot::Depot;
+use crate::node::catalog::flow;
+use crate::node::catalog::flow::Flow;
+use crate::node::catalog::listed::Listed;
+use crate::node::catalog::locks;
+use crate::node::catalog::locks::Locks;
+use crate::node::seams::LockMode;
+use crate::node::store::api::BucketDocument;
+use crate::protocol::catalog::entry::BucketEntry;
+use crate::protocol::catalog::entry::NamespaceEntry;
+use crate::protocol::catalog::entry::TableEntry;
+use crate::protocol::catalog::keys;
+use crate::protocol::catalog::name::Identifier;
+use crate::protocol::catalog::name::Namespace;
+use crate::protocol::catalog::object::bucket;
+use crate::protocol::catalog::object::create;
+use crate::protocol::catalog::object::drop_table;
+use crate::protocol::catalog::object::namespace;
+use crate::protocol::catalog::prefix;
+use crate::protocol::catalog::refusal::Class;
+use crate::protocol::catalog::refusal::Refusal;
+use crate::protocol::catalog::write::Outcome;
+use crate::protocol::catalog::write::Step;
+use crate::protocol::catalog::write::Write;
+use crate::protocol::crash_point::CrashPoint;
+
+/// Steps of enabling a bucket before it is taken for stuck.
+const STEPS_MAX: usize = 8;
+
+/// The locks of whatever makes or drops a name in a bucket.
+async fn name_locks(depot: &Depot, bucket: &str) -> Result<Locks, Refusal> {
+    let mut held = Locks::none();
+    let store = depot.store();
+    held.take(store, &locks::bucket_publication(bucket), LockMode::Exclusive).await?;
+    held.take(store, &locks::registry(), LockMode::Shared).await?;
+    held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    Ok(held)
+}
+
+/// Makes a bucket a table bucket: its marker, then its entry.
+///
+/// # Errors
+///
+/// As the flow has them.
+pub async fn enable(depot: &Depot, bucket: &str, has_marker: bool) -> Result<BucketEntry, Refusal> {
+    let held = name_locks(depot, bucket).await?;
+    let mut has_marker = has_marker;
+    for _ in 0..STEPS_MAX {
+        let entry = depot.record::<BucketEntry>(bucket, &keys::bucket_entry(bucket)).await?;
+        let durable = bucket::Durable {
+            has_marker,
+            registry_fence: registry_fence(depot).await?,
+            fence: fence(depot, bucket).await?,
+            entry: entry.map(|it| it.value),
+        };
+        match bucket::next(&durable, bucket)? {
+            bucket::Next::Done(entry) => return Ok(entry),
+            bucket::Next::Mark => {
+                held.check()?;
+                let marker = bucket::MARKER.as_bytes().to_vec();
+                let set = depot.store().set_document(bucket, BucketDocument::Tables, marker).await;
+                set.map_err(|error| {
+                    // A marker that may be there is no harm: the request can be sent again.
+                    Class::Unavailable.because(crate::node::chain(&error))
+                })?;
+                let point = CrashPoint::CatalogBucketMarkerWritten;
+                depot.store().pass_system(point, &keys::bucket_entry(bucket)).await;
+                has_marker = true;
+            }
+            bucket::Next::Write(write) => {
+                // Reading again tells what became of it.
+                let _: Outcome = depot.perform(&write, &held).await?;
+            }
+        }
+    }
+    Err(Class::Unavailable.because(format!("the entry of {bucket} is written again and again")))
+}
+
+struct CreateNamespace<'a> {
+    depot: &'a Depot,
+    request: namespace::Request,
+}
+
+async fn namespace_facts(
+    depot: &Depot,
+    bucket: &str,
+    name: &Namespace,
+) -> Result<namespace::Durable, Refusal> {
+    let entry = depot.record::<BucketEntry>(bucket, &keys::bucket_entry(bucket)).await?;
+    let below = Listed::of(depot, bucket, Some(name)).await?;
+    let live = below.live_namespaces(depot, bucket).await?;
+    let is_direct = |of: &Identifier| of.namespace == *name;
+    Ok(namespace::Durable {
+        fence: fence(depot, bucket).await?,
+        registry_fence: registry_fence(depot).await?,
+        bucket: entry.map(|it| it.value),
+        namespace: depot.record(bucket, &keys::namespace_entry(bucket, name)).await?,
+        has_descendants: live.keys().any(|it| it.is_below(name))
+            || live.get(name).is_some_and(Option::is_none)
+            || !below.active_tables(depot, bucket, name).await?.is_empty()
+            || !below.active_views(depot, bucket, name).await?.is_empty(),
+        has_entries: below.tables.iter().any(is_direct) || below.views.iter().any(is_direct),
+    })
+}
+
+impl Flow for CreateNamespace<'_> {
+    type Durable = namespace::Durable;
+    type Answer = NamespaceEntry;
+
+    async fn read(&mut self) -> Result<namespace::Durable, Refusal> {
+        namespace_facts(self.depot, &self.request.bucket, &self.request.namespace).await
+    }
+
+    fn next(&self, durable: &namespace::Durable) -> Result<Step<NamespaceEntry>, Refusal> {
+        namespace::next_of_create(durable, &self.request)
+    }
+
+    fn attempted(&mut self) {
+        self.request.attempted = true;
+    }
+}
+
+/// Makes a namespace, and the bucket's entry where it is missing.
+///
+/// # Errors
+///
+/// As the flow has them.
+pub async fn create_namespace(
+    depot: &Depot,
+    request: namespace::Request,
+) -> Result<NamespaceEntry, Refusal> {
+    let held = name_locks(depot, &request.bucket).await?;
+    flow::perform(depot, &held, &mut CreateNamespace { depot, request }).await
+}
+
+struct DropNamespace<'a>(CreateNamespace<'a>);
+
+impl Flow for DropNamespace<'_> {
+    type Durable = namespace::Durable;
+    type Answer = ();
+
+    async fn read(&mut self) -> Result<namespace::Durable, Refusal> {
+        self.0.read().await
+    }
+
+    fn next(&self, durable: &namespace::Durable) -> Result<Step<()>, Refusal> {
+        namespace::next_of_drop(durable, &self.0.request)
+    }
+
+    fn attempted(&mut self) {
+        self.0.attempted();
+    }
+}
+
+/// Drops an empty namespace.
+///
+/// # Errors
+///
+/// As the flow has them.
+pub async fn drop_namespace(depot: &Depot, request: namespace::Request) -> Result<(), Refusal> {
+    let held = name_locks(depot, &request.bucket).await?;
+    flow::perform(depot, &held, &mut DropNamespace(CreateNamespace { depot, request })).await
+}
+
+struct CreateTable<'a> {
+    depot: &'a Depot,
+    request: create::Request,
+    name: Identifier,
+    prefix: Option<String>,
+}
+
+impl Flow for CreateTable<'_> {
+    type Durable = create::Durable;
+    type Answer = TableEntry;
+
+    async fn read(&mut self) -> Result<create::Durable, Refusal> {
+        let (depot, entry) = (self.depot, &self.request.entry);
+        let bucket = &*entry.table_bucket;
+        let found = depot.record(bucket, &keys::table_entry(bucket, &self.name)).await?;
+        let view = depot.record(bucket, &keys::view_entry(bucket, &self.name)).await?;
+        let (reservation, overlapping) = match &self.prefix {
+            // The flow refuses the location itself.
+            None => (None, None),
+            Some(prefix) => (
+                reservation(depot, bucket, prefix).await?,
+                overlapping(depot, bucket, prefix, &entry.table_id).await?,
+            ),
+        };
+        Ok(create::Durable {
+            fence: fence(depot, bucket).await?,
+            home: home(depot, bucket, &self.name.namespace).await?,
+            table: found.map(|it| it.value),
+            view: view.map(|it| it.value),
+            has_metadata: has_object(depot, bucket, &entry.metadata_location).await?,
+            reservation,
+            overlapping,
+            // Ids are drawn here, and never taken from a client.
+            has_twin: false,
+        })
+    }
+
+    fn next(&self, durable: &create::Durable) -> Result<Step<TableEntry>, Refusal> {
+        create::next(durable, &self.request)
+    }
+
+    fn undo(&self, durable: &create::Durable) -> Vec<Write> {
+        create::undo(durable, &self.request)
+    }
+}
+
+/// Creates or registers a table.
+///
+/// # Errors
+///
+/// As the flow has them.
+pub async fn create_table(depot: &Depot, request: create::Request) -> Result<TableEntry, Refusal> {
+    let name = request.entry.identifier()?;
+    let bucket = request.entry.table_bucket.clone();
+    let prefix = prefix::of_table(&bucket, &request.entry.warehouse_location).ok();
+    let held = name_locks(depot, &bucket).await?;
+    flow::perform(depot, &held, &mut CreateTable { depot, request, name, prefix }).await
+}
+
+struct DropTable<'a> {
+    depot: &'a Depot,
+    request: drop_table::Request,
+}
+
+impl Flow for DropTable<'_> {
+    type Durable = drop_table::Durable;
+    type Answer = ();
+
+    async fn read(&mut self) -> Result<drop_table::Durable, Refusal> {
+        let (depot, bucket) = (self.depot, &*self.request.bucket);
+        let key = keys::table_entry(bucket, &self.request.table);
+        let table = depot.record::<TableEntry>(bucket, &key).await?;
+        if self.request.seen.is_none() {
+            self.request.seen = table.as_ref().map(|it| it.value.clone());
+        }
+        let location = self.request.seen.as_ref().map(|it| &*it.warehouse_location);
+        let prefix = location.and_then(|it| prefix::of_table(bucket, it).ok());
+        let reservation = match prefix {
+            Some(prefix) => reservation(depot, bucket, &prefix).await?,
+            None => None,
+        };
+        Ok(drop_table::Durable { fence: fence(depot, bucket).await?, table, reservation })
+    }
+
+    fn next(&self, durable: &drop_table::Durable) -> Result<Step<()>, Refusal> {
+        drop_table::next(durable, &self.request)
+    }
+
+    fn undo(&self, durable: &drop_table::Durable) -> Vec<Write> {
+        drop_table::undo(durable, &self.request)
+    }
+}
+
+/// Drops a table.
+///
+/// # Errors
+///
+/// As the flow has them.
+pub async fn drop_table(depot: &Depot, bucket: &str, table: &Identifier) -> Result<(), Refusal> {
+    let mut held = name_locks(depot, bucket).await?;
+    let publication = locks::publication(bucket, table);
+    held.take(depot.store(), &publication, LockMode::Exclusive).await?;
+    let request =
+        drop_table::Request { bucket: bucket.to_owned(), table: table.clone(), seen: None };
+    flow::perform(depot, &held, &mut DropTable { depot, request }).await
+}
