@@ -154,7 +154,12 @@ fn to_markdown(state: &State) -> String {
         Verdict::Refused => "**Refused**: it stopped where something is not as it has to be.",
         Verdict::Undecided => "**Undecided**: it is not over, or checks are missing.",
     };
-    text += &format!("{word_of}\n\n");
+    text += word_of;
+    let by_word = state.done.iter().filter(|done| done.ended == Ended::Asserted).count();
+    if by_word > 0 {
+        text += &format!(" By the operator's word alone: {}.", many(by_word, "step"));
+    }
+    text += "\n\n";
     if let Some((step, stop)) = &state.stopped {
         text += &format!(
             "It stopped at {}: {}.\n\nWhat to do: {}.\n\n",

@@ -48,7 +48,7 @@ pub enum News {
     Backup(Result<BackupFacts, String>),
     /// What the restored backup was found to be, or what is wrong with it.
     Restored(Result<String, String>),
-    /// A command did it; what it was.
+    /// A command did it; by which option it was named.
     ByHook(String),
     /// The operator says that it is done.
     ByWord,
