@@ -346,7 +346,7 @@ impl Claim {
             return Err(SignatureError::Malformed("the scope"));
         }
         let mut scoped = scope.split('/').skip(1);
-        if !terms.region.is_none_or(|region| scoped.next() == Some(region)) {
+        if terms.region.is_some_and(|region| scoped.next() != Some(region)) {
             return Err(SignatureError::Malformed("another region"));
         }
         let service = scope.split('/').nth(2).unwrap_or_default();
@@ -376,7 +376,7 @@ impl Claim {
             let text = string_to_sign(&self.stamp, scope, &canonical);
             mac(&key, text.as_bytes()).verify_slice(&given).is_ok()
         };
-        if !fits(false) && !(terms.encoded_twice && fits(true)) {
+        if !(fits(false) || terms.encoded_twice && fits(true)) {
             return Err(SignatureError::Mismatch);
         }
 

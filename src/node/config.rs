@@ -114,7 +114,8 @@ impl Loaded {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let config: NodeConfig = yaml::read(path)?;
         let parity = check(&config).map_err(ConfigError::Senseless)?;
-        let environment = |name: &str| std::env::var(name).ok();
+        // What is not text is no value that a switch has, and stops the start as any other.
+        let environment = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
         let catalog =
             CatalogSettings::read(&config.catalog, environment).map_err(ConfigError::Senseless)?;
         let mut principals = BTreeMap::new();

@@ -13,6 +13,7 @@ use crate::node::config::CatalogSettings;
 use crate::node::s3::access::Principals;
 use crate::node::s3::rights::Rights;
 use crate::node::store::Store;
+use crate::node::store::api::StoreError;
 use crate::protocol::catalog::refusal::Class;
 use crate::protocol::catalog::refusal::Refusal;
 
@@ -33,7 +34,15 @@ pub mod bridge {
     }
 
     /// Held for as long as a request goes on.
+    #[derive(Default)]
     pub struct Pass;
+
+    impl Pass {
+        /// It holds nothing.
+        pub fn is_empty(&self) -> bool {
+            true
+        }
+    }
 
     /// Every operation is closed alike.
     pub fn access(_operation: &str) -> Option<Access> {
@@ -42,18 +51,20 @@ pub mod bridge {
 }
 
 /// No catalog.
-pub struct Catalog;
+pub struct Catalog {
+    store: Arc<Store>,
+}
 
 impl Catalog {
     /// No catalog.
     pub fn new(
-        _store: Arc<Store>,
+        store: Arc<Store>,
         _principals: Principals,
         _rights: Arc<Rights>,
         _settings: CatalogSettings,
         _region: &'static str,
     ) -> Self {
-        Self
+        Self { store }
     }
 
     /// 406.
@@ -69,25 +80,27 @@ impl Catalog {
     /// `AccessDenied`.
     pub async fn pass(
         &self,
+        _pass: &mut bridge::Pass,
         _caller: Option<&str>,
         _bucket: &str,
         _key: &str,
         _access: Access,
-    ) -> S3Result<bridge::Pass> {
+    ) -> S3Result<()> {
         Err(s3_error!(AccessDenied, "{WHY}"))
     }
 
-    /// Refuses to remove a table bucket, and to say what it holds.
+    /// Removes a bucket that is no table bucket.
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`].
-    pub async fn check_removable(&self, _bucket: &str) -> Result<(), Refusal> {
-        Err(Class::Unsupported.because(WHY))
+    /// [`Class::Unsupported`] for a table bucket; and what the store says.
+    pub async fn remove_bucket(&self, bucket: &str) -> Result<Result<(), StoreError>, Refusal> {
+        match self.store.bucket(bucket).await {
+            Ok(found) if !found.tables.is_empty() => Err(Class::Unsupported.because(WHY)),
+            Ok(_) => Ok(self.store.delete_bucket(bucket).await),
+            Err(error) => Ok(Err(error)),
+        }
     }
-
-    /// Nothing was removed, so that nothing is to be forgotten.
-    pub async fn forget(&self, _bucket: &str) {}
 
     /// How it stands: not at all.
     pub async fn status(&self) -> serde_json::Value {

@@ -328,7 +328,7 @@ fn route_of(path: &str) -> &'static str {
         "/metrics" => "metrics",
         _ if path.starts_with(words::PREFIX) => "peer",
         _ if path.starts_with(admin::PREFIX) => "admin",
-        _ if below("/iceberg") || below("/_iceberg") => "catalog",
+        _ if below("/iceberg/v1") || below("/_iceberg") => "catalog",
         _ => "s3",
     }
 }
@@ -399,6 +399,7 @@ mod tests {
             ("/firedrill/v2", "s3"),
             ("/iceberg/v1/config", "catalog"),
             ("/_iceberg", "catalog"),
+            ("/iceberg/key", "s3"),
             ("/icebergs/key", "s3"),
             ("/", "s3"),
         ] {

@@ -56,7 +56,8 @@ def catalog(endpoint, face, service):
 
 def rows(numbers):
     import pyarrow as pa
-    return pa.table({"id": pa.array(numbers, pa.int64()), "name": [f"row {number}" for number in numbers]})
+    names = [f"row {number}" for number in numbers]
+    return pa.table({"id": pa.array(numbers, pa.int64()), "name": pa.array(names, pa.string())})
 
 
 def flow(lake, namespace):

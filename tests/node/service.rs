@@ -64,6 +64,8 @@ fn only_health_and_metrics_are_told_to_strangers() {
         ("GET", "/bucket"),
         ("GET", "/firedrill/v1/status"),
         ("POST", "/firedrill/v1/heal"),
+        ("POST", "/firedrill/v1/catalog/admit"),
+        ("GET", "/iceberg/v1/config"),
         ("GET", "/firedrill/v1/replacement"),
         ("POST", "/firedrill/v1/peer/replacement"),
         ("POST", "/firedrill/v1/peer/state"),
@@ -80,7 +82,8 @@ fn only_health_and_metrics_are_told_to_strangers() {
     reader.put("/bucket/k", b"y").expect(403);
     reader.get("/firedrill/v1/status").expect(403);
 
-    client.get("/iceberg/v1/config").expect(501);
+    client.get("/iceberg/v1/config").expect(200);
+    reader.get("/iceberg/v1/config").expect(403);
     assert_eq!(client.get("/bucket?cors").expect(501).element("Code"), "NotImplemented");
     let sealed = [("x-amz-server-side-encryption", "AES256")];
     client.send("PUT", "/bucket/k", &sealed, b"x").expect(501);

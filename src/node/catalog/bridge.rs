@@ -60,10 +60,17 @@ pub fn access(operation: &str) -> Option<Access> {
     }
 }
 
-/// Held for as long as a request goes on.
+/// What one request holds of the catalog's locks for as long as it goes on, for all the keys that it names.
+#[derive(Default)]
 pub struct Pass {
-    #[expect(dead_code, reason = "held for its drop")]
     held: Locks,
+}
+
+impl Pass {
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
 }
 
 impl Catalog {
@@ -76,15 +83,16 @@ impl Catalog {
     /// catalog writes.
     pub async fn pass(
         &self,
+        pass: &mut Pass,
         caller: Option<&str>,
         bucket: &str,
         key: &str,
         access: Access,
-    ) -> S3Result<Pass> {
+    ) -> S3Result<()> {
         if access == Access::Write && keys::is_reserved(key) {
             return Err(s3_error!(InvalidRequest, "only the table catalog writes here"));
         }
-        let passed = Box::pin(self.owned_pass(caller, bucket, key, access)).await;
+        let passed = Box::pin(self.owned_pass(pass, caller, bucket, key, access)).await;
         passed.map_err(|refusal| {
             tracing::debug!(bucket, key, %refusal, "an S3 request on a table bucket was denied");
             match refusal.class {
@@ -98,26 +106,27 @@ impl Catalog {
 
     async fn owned_pass(
         &self,
+        pass: &mut Pass,
         caller: Option<&str>,
         bucket: &str,
         key: &str,
         access: Access,
-    ) -> Result<Pass, Refusal> {
-        let (mut held, store) = (Locks::none(), self.depot.store());
+    ) -> Result<(), Refusal> {
+        let (held, store) = (&mut pass.held, self.depot.store());
         // Before the owner is found: nobody may become it meanwhile. Filling the index needs this lock alone, and
         // is done first.
-        if self.settings.backing == Backing::Object {
+        if self.settings.backing == Backing::Object && held.is_empty() {
             object::prepare(&self.depot, bucket).await?;
         }
         if access == Access::Write {
             held.take(store, &locks::bucket_publication(bucket), LockMode::Shared).await?;
         }
-        let Some(owner) = self.owner(bucket, key).await? else { return Ok(Pass { held }) };
+        let Some(owner) = self.owner(bucket, key).await? else { return Ok(()) };
         self.check_policy(caller, bucket, &owner, access)?;
         if access == Access::Write {
             held.take(store, &locks::publication(bucket, &owner), LockMode::Shared).await?;
         }
-        Ok(Pass { held })
+        Ok(())
     }
 
     fn check_policy(
@@ -168,7 +177,11 @@ impl Catalog {
         let entry = self.state(bucket).await?.table(bucket, table).await?;
         let prefix = crate::protocol::catalog::prefix::of_table(bucket, &entry.warehouse_location)?;
         let owner = self.owner(bucket, &format!("{prefix}x")).await;
-        let owner = owner.map_err(|refusal| refusal.as_class(Class::Forbidden))?;
+        // What may be well in a moment is no final word.
+        let owner = owner.map_err(|refusal| match refusal.class {
+            Class::Unavailable => refusal,
+            _ => refusal.as_class(Class::Forbidden),
+        })?;
         match owner {
             Some(owner) if owner == *table => {
                 self.check_policy(Some(access_key), bucket, &owner, Access::Read)

@@ -36,7 +36,7 @@ impl Caller {
         region: &str,
         head: &Parts,
         body: &[u8],
-    ) -> Result<Self, http::Response<bytes::Bytes>> {
+    ) -> Result<Self, Box<http::Response<bytes::Bytes>>> {
         let is_head = head.method == http::Method::HEAD;
         let headers: Vec<_> = head
             .headers
@@ -58,7 +58,7 @@ impl Caller {
             encoded_twice: true,
         };
         let now_s = i64::try_from(now_ms() / 1_000).unwrap_or(i64::MAX);
-        let forbidden = |kind: &str, why: &str| reply::refused(403, kind, why, is_head);
+        let forbidden = |kind: &str, why: &str| Box::new(reply::refused(403, kind, why, is_head));
         let verified = sigv4::verify_on(&request, &terms, |key| principals.secret(key), now_s)
             .map_err(|error| match error {
                 SignatureError::UnknownKey => {
@@ -94,14 +94,16 @@ impl Caller {
 
 /// Whether the holder of an access key may do `action` to `on`.
 ///
-/// A grant that names what it is for is held to it, also of the two actions that another server grants for every
-/// bucket at once.
+/// A grant of the two actions that are for every bucket at once is one, whatever it names.
 pub fn is_allowed(
     principals: &Principals,
     access_key: &str,
     action: Action,
     on: Resource<'_>,
 ) -> bool {
+    if !action.is_resource_scoped() {
+        return principals.allows_somewhere(access_key, action.name());
+    }
     let (bucket, path) = on.bucket_and_path();
     principals.allows_on(access_key, action.name(), &format!("{bucket}/{path}"))
 }

@@ -39,6 +39,7 @@ macro_rules! in_backing {
             }
             Backing::DurableStrong => {
                 $catalog.check_opened().await?;
+                $catalog.check_not_taken_back($bucket).await?;
                 Box::pin($strong).await
             }
         }
@@ -46,17 +47,8 @@ macro_rules! in_backing {
 }
 
 impl Catalog {
-    pub(super) async fn change_enable(
-        &self,
-        bucket: &str,
-        has_marker: bool,
-    ) -> Result<BucketEntry, Refusal> {
-        in_backing!(
-            self,
-            bucket,
-            object::enable(&self.depot, bucket, has_marker),
-            self.strong.enable(bucket, has_marker)
-        )
+    pub(super) async fn change_enable(&self, bucket: &str) -> Result<BucketEntry, Refusal> {
+        in_backing!(self, bucket, object::enable(&self.depot, bucket), self.strong.enable(bucket))
     }
 
     pub(super) async fn change_create_namespace(
@@ -154,6 +146,7 @@ impl Catalog {
         updates: BTreeMap<String, String>,
     ) -> Result<ChangedProperties, Refusal> {
         self.check_opened().await?;
+        self.check_not_taken_back(bucket).await?;
         self.strong.change_properties(bucket, namespace, removals, updates).await
     }
 
@@ -175,6 +168,7 @@ impl Catalog {
             return Err(Class::Unsupported.because(text));
         }
         self.check_opened().await?;
+        self.check_not_taken_back(bucket).await?;
         self.strong.rename_table(bucket, from, to).await?;
         Ok(Reply::Empty)
     }

@@ -14,6 +14,7 @@ use super::caller::Caller;
 use super::documents;
 use super::reply;
 use super::reply::Reply;
+use super::state::State;
 use super::tables::Name;
 use super::tables::pointer_body;
 use crate::iceberg;
@@ -35,6 +36,8 @@ use crate::protocol::catalog::refusal::Refusal;
 
 /// The most requirements, and the most updates, of one commit.
 const PARTS_MAX: usize = 1_024;
+/// The longest id, key, operation or writer of a commit, in bytes.
+const WORD_BYTES_MAX: usize = 1_024;
 
 /// A commit as a client sends it.
 #[derive(Deserialize)]
@@ -124,7 +127,7 @@ impl Catalog {
             return Err(Class::Invalid.because("the body names another table than the path"));
         }
         if body.new_metadata_location.is_some() {
-            return self.commit_pointer(bucket, name, body).await;
+            return self.commit_pointer(caller, bucket, name, body).await;
         }
         let (Some(requirements), Some(updates)) = (body.requirements, body.updates) else {
             return Err(Class::Invalid.because("a commit has `requirements` and `updates`"));
@@ -133,28 +136,22 @@ impl Catalog {
             let text = format!("a commit has at most {PARTS_MAX} requirements and updates");
             return Err(Class::Invalid.because(text));
         }
+        check_words([&body.commit_id, &body.idempotency_key, &body.operation, &body.writer])?;
         let state = self.state(bucket).await?;
         let entry = state.table(bucket, name).await?;
-        let names = CommitNames::of(
-            body.commit_id.as_deref(),
-            body.idempotency_key.as_deref(),
-            Uuid::new_v4(),
-        );
-        let has_fresh_name = body.commit_id.is_none() && body.idempotency_key.is_none();
+        let ids = (body.commit_id.as_deref(), body.idempotency_key.as_deref());
+        let names = CommitNames::of(ids.0, ids.1, Uuid::new_v4());
+        let has_fresh_name = ids == (None, None);
         let checked: Vec<Value> = requirements.iter().map(Json::to_value).collect();
-        if !has_fresh_name {
-            let key = body.idempotency_key.as_deref();
-            let (by_id, by_key) = state.commit_of(&entry, &names.commit_id, key).await?;
-            if let Some(known) = replayed(&names, by_id, by_key)? {
-                let again = Again {
-                    writer: body.writer.as_deref(),
-                    idempotency_key: key,
-                    requirements: &requirements,
-                    checked: &checked,
-                    updates: &updates,
-                };
-                return self.commit_again(bucket, name, &entry, known, again).await;
-            }
+        let again = Again {
+            writer: body.writer.as_deref(),
+            idempotency_key: ids.1,
+            requirements: &requirements,
+            checked: &checked,
+            updates: &updates,
+        };
+        if !has_fresh_name && let Some(known) = known_commit(&state, &entry, &names, ids).await? {
+            return self.commit_again(bucket, name, &entry, known, &again).await;
         }
         let metadata = documents::table(&self.depot, &entry).await?;
         iceberg::check(&checked, &metadata).map_err(documents::refused)?;
@@ -165,7 +162,7 @@ impl Catalog {
         if next.location() != metadata.location() {
             prefix::of_new_table(bucket, next.location())?;
         }
-        Box::pin(self.check_graph(caller, bucket, &entry, &metadata, &next)).await?;
+        Box::pin(self.check_graph(caller, bucket, &entry, Some(&metadata), &next)).await?;
 
         let (key, next) = self
             .file_of(bucket, &entry, &names, next, |now_ms| {
@@ -175,24 +172,34 @@ impl Catalog {
             .await?;
         let operation = body
             .operation
+            .clone()
             .or_else(|| added_operation(&metadata, &next))
             .unwrap_or_else(|| "commit".to_owned());
         let said = Said {
             names,
-            idempotency_key: body.idempotency_key,
+            idempotency_key: body.idempotency_key.clone(),
             operation,
-            writer: body.writer,
-            requirements,
+            writer: body.writer.clone(),
+            requirements: requirements.clone(),
             has_fresh_name,
             base: &entry,
         };
         let committed = self.publish(bucket, name, &said, key, &next, true).await?;
+        if committed.is_replay && !has_fresh_name {
+            // Somebody was faster under the same name: it was this commit only if it said the same.
+            let state = self.state(bucket).await?;
+            let entry = state.table(bucket, name).await?;
+            if let Some(known) = known_commit(&state, &entry, &said.names, ids).await? {
+                return self.commit_again(bucket, name, &entry, known, &again).await;
+            }
+        }
         self.committed_body(committed, Some(next)).await
     }
 
     /// The pointer form of a commit: the client has put the metadata file there itself.
     async fn commit_pointer(
         &self,
+        caller: &Caller,
         bucket: &str,
         name: &Identifier,
         body: Commit,
@@ -221,36 +228,39 @@ impl Catalog {
             operation: body.operation.unwrap_or_else(|| "commit".to_owned()),
             writer: body.writer,
         };
-        let (committed, metadata) = self.move_pointer(bucket, name, wanted, false).await?;
+        let (committed, metadata) = self.move_pointer(caller, bucket, name, wanted, false).await?;
         self.committed_body(committed, metadata).await
     }
 
     /// `PUT …/metadata-location`.
     pub(super) async fn set_pointer(
         &self,
+        caller: &Caller,
         bucket: &str,
         name: &Identifier,
         body: &[u8],
     ) -> Result<Reply, Refusal> {
         let wanted = Wanted::of(reply::body(body)?, "update-metadata-location");
-        let (committed, _) = self.move_pointer(bucket, name, wanted, false).await?;
+        let (committed, _) = self.move_pointer(caller, bucket, name, wanted, false).await?;
         Ok(pointer_body(&committed.table))
     }
 
     /// `POST …/catalog/rollback`.
     pub(super) async fn roll_back(
         &self,
+        caller: &Caller,
         bucket: &str,
         name: &Identifier,
         body: &[u8],
     ) -> Result<Reply, Refusal> {
         let wanted = Wanted::of(reply::body(body)?, "rollback");
-        let (committed, metadata) = self.move_pointer(bucket, name, wanted, true).await?;
+        let (committed, metadata) = self.move_pointer(caller, bucket, name, wanted, true).await?;
         self.committed_body(committed, metadata).await
     }
 
     async fn move_pointer(
         &self,
+        caller: &Caller,
         bucket: &str,
         name: &Identifier,
         wanted: Wanted,
@@ -258,11 +268,9 @@ impl Catalog {
     ) -> Result<(Committed, Option<Metadata>), Refusal> {
         let state = self.state(bucket).await?;
         let entry = state.table(bucket, name).await?;
-        let names = CommitNames::of(
-            wanted.commit_id.as_deref(),
-            wanted.idempotency_key.as_deref(),
-            Uuid::new_v4(),
-        );
+        check_words([&wanted.commit_id, &wanted.idempotency_key, &wanted.writer, &None])?;
+        let ids = (wanted.commit_id.as_deref(), wanted.idempotency_key.as_deref());
+        let names = CommitNames::of(ids.0, ids.1, Uuid::new_v4());
         let folder = keys::folder(&entry.metadata_location);
         let target = keys::key_of_location(bucket, &wanted.target)
             .filter(|key| keys::is_metadata_in(key, folder));
@@ -271,9 +279,7 @@ impl Catalog {
             return Err(Class::Invalid
                 .because(format!("{at:?} is not in the metadata folder of {bucket}/{name}")));
         };
-        let key = wanted.idempotency_key.as_deref();
-        let (by_id, by_key) = state.commit_of(&entry, &names.commit_id, key).await?;
-        let known = replayed(&names, by_id, by_key)?;
+        let known = known_commit(&state, &entry, &names, ids).await?;
         let is_repeated = known.as_ref().is_some_and(|it| {
             it.expected_version_token == wanted.token && it.new_metadata_location == target
         });
@@ -307,6 +313,9 @@ impl Catalog {
             if next.location() != current.location() {
                 prefix::of_new_table(bucket, next.location())?;
             }
+            // What is gone back to has to be whole, however long ago it was current.
+            let before = Some(&current).filter(|_| !rolls_back);
+            Box::pin(self.check_graph(caller, bucket, &entry, before, &next)).await?;
         }
         let said = Said {
             names,
@@ -336,7 +345,7 @@ impl Catalog {
         name: &Identifier,
         entry: &TableEntry,
         known: CommitRecord,
-        again: Again<'_>,
+        again: &Again<'_>,
     ) -> Result<Reply, Refusal> {
         let id = known.commit_id.clone();
         let conflict =
@@ -460,7 +469,10 @@ impl Catalog {
         // A commit that others have built on by now is answered with what is current.
         let metadata = match metadata.filter(|_| !committed.is_replay) {
             Some(metadata) => metadata,
-            None => documents::table(&self.depot, entry).await?,
+            // It is published: that it cannot be shown is no refusal.
+            None => documents::table(&self.depot, entry)
+                .await
+                .map_err(|refusal| refusal.as_class(Class::Unknown))?,
         };
         Ok(Reply::json(&json!({
             "metadata-location": keys::location(&entry.table_bucket, &entry.metadata_location),
@@ -506,23 +518,40 @@ impl Wanted {
     }
 }
 
-/// The commit that a request's id and key name, if it is known.
-fn replayed(
+/// The commit that a request's id and key name, if it is known. A key alone names the commit that was made with it.
+async fn known_commit(
+    state: &State,
+    entry: &TableEntry,
     names: &CommitNames,
-    by_id: Option<CommitRecord>,
-    by_key: Option<CommitRecord>,
+    (commit_id, key): (Option<&str>, Option<&str>),
 ) -> Result<Option<CommitRecord>, Refusal> {
-    if by_key.as_ref().is_some_and(|it| it.commit_id != names.commit_id) {
+    let (by_id, by_key) = state.commit_of(entry, &names.commit_id, key).await?;
+    let Some(by_key) = by_key else { return Ok(by_id) };
+    if by_key.commit_id != names.commit_id && commit_id.is_some() {
         let text = "the commit id and the idempotency key name different commits";
         return Err(Class::Conflict.because(text));
     }
-    match (by_id, by_key) {
-        (None, Some(record)) => {
-            let id = record.commit_id;
-            Err(Class::Conflict
-                .because(format!("commit {id} has an idempotency record and no log record")))
-        }
-        (by_id, _) => Ok(by_id),
+    let by_id = match by_id {
+        Some(record) if record.commit_id == by_key.commit_id => Some(record),
+        _ => state.commit_of(entry, &by_key.commit_id, None).await?.0,
+    };
+    let missing = || {
+        let id = &by_key.commit_id;
+        let text = format!("commit {id} has an idempotency record and no log record");
+        Class::Conflict.because(text)
+    };
+    by_id.map(Some).ok_or_else(missing)
+}
+
+/// Refuses words of a client's that are too long to be kept with every commit.
+fn check_words(words: [&Option<String>; 4]) -> Result<(), Refusal> {
+    let is_long =
+        |word: &&Option<String>| word.as_ref().is_some_and(|it| it.len() > WORD_BYTES_MAX);
+    match words.iter().copied().find(is_long) {
+        None => Ok(()),
+        Some(_) => Err(Class::Invalid.because(format!(
+            "ids, keys, operations and writers of commits have at most {WORD_BYTES_MAX} bytes"
+        ))),
     }
 }
 

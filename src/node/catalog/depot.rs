@@ -8,14 +8,18 @@ use futures::StreamExt as _;
 use futures::stream;
 
 use super::locks::Locks;
+use crate::node::s3::rights::FRESH;
 use crate::node::seams::BoxFuture;
 use crate::node::store::Store;
+use crate::node::store::api::BucketDocument;
 use crate::node::store::api::Metadata;
 use crate::node::store::api::PutRequest;
 use crate::node::store::api::ReadRequest;
 use crate::node::store::api::StoreError;
 use crate::node::store::system::SystemObject;
 use crate::node::store::system::SystemStat;
+use crate::protocol::catalog::keys;
+use crate::protocol::catalog::object::bucket;
 use crate::protocol::catalog::record::Record;
 use crate::protocol::catalog::refusal::Class;
 use crate::protocol::catalog::refusal::Refusal;
@@ -26,6 +30,7 @@ use crate::protocol::catalog::write::Place;
 use crate::protocol::catalog::write::When;
 use crate::protocol::catalog::write::Write;
 use crate::protocol::config::CatalogRelease;
+use crate::protocol::crash_point::CrashPoint;
 use crate::protocol::object::condition::Conditions;
 use crate::protocol::object::condition::Tags;
 use crate::value::ObjectKey;
@@ -239,6 +244,37 @@ impl Depot {
             self.store.pass_system(write.point, &write.key).await;
         }
         Ok(outcome)
+    }
+
+    /// Whether a bucket has the marker of a table bucket, as it is durable now.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::NotFound`] when there is no such bucket; as reading has them.
+    pub async fn has_marker(&self, bucket: &str) -> Result<bool, Refusal> {
+        match self.store.bucket(bucket).await {
+            Ok(found) => Ok(!found.tables.is_empty()),
+            Err(StoreError::NoSuchBucket(_)) => {
+                Err(Class::NotFound.because(format!("there is no bucket {bucket}")))
+            }
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// Gives a bucket the marker of a table bucket. Nodes that looked at it a moment ago have looked again by the
+    /// time that this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unavailable`]; a marker that may be there is no harm, since the request can be sent again.
+    pub async fn mark(&self, bucket: &str) -> Result<(), Refusal> {
+        let marker = bucket::MARKER.as_bytes().to_vec();
+        let set = self.store.set_document(bucket, BucketDocument::Tables, marker).await;
+        set.map_err(|error| Class::Unavailable.because(crate::node::chain(&error)))?;
+        let key = keys::bucket_entry(bucket);
+        self.store.pass_system(CrashPoint::CatalogBucketMarkerWritten, &key).await;
+        tokio::time::sleep(FRESH).await;
+        Ok(())
     }
 
     /// Removes what nobody asks for any more.

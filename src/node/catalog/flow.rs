@@ -13,6 +13,7 @@ use crate::protocol::catalog::refusal::Refusal;
 use crate::protocol::catalog::write::Outcome;
 use crate::protocol::catalog::write::Step;
 use crate::protocol::catalog::write::Write;
+use crate::protocol::crash_point::CrashPoint;
 
 /// How often one request asks before it is taken for stuck: more than any flow has steps, besides those that make
 /// one entry of many.
@@ -40,6 +41,12 @@ pub trait Flow: Send {
     /// What gives back what a refused request has taken.
     fn undo(&self, _durable: &Self::Durable) -> Vec<Write> {
         Vec::new()
+    }
+
+    /// Whether every write of it leaves something that others see, so that no error after one says that nothing was
+    /// done.
+    fn is_staged(&self) -> bool {
+        false
     }
 
     /// This became of a write.
@@ -70,15 +77,15 @@ pub async fn perform<F: Flow>(
     let (mut has_written, mut is_open, mut unknown) = (false, false, 0);
     let mut questions = 0;
     loop {
-        // What is not known may well have happened: no error after it is a refusal until reading has told, and
-        // what was read without the locks tells nothing.
-        let durable = flow.read().await.map_err(|refusal| known_or(is_open, refusal))?;
-        is_open = is_open && locks.check().is_err();
+        // What has happened, or may have, is never answered as a refusal; what reads like the old state may still be
+        // overtaken by a write that is under way.
+        let is_seen = is_open || flow.is_staged() && has_written;
+        let durable = flow.read().await.map_err(|refusal| known_or(is_seen, refusal))?;
         let write = match flow.next(&durable) {
             Ok(Step::Done(answer)) => return Ok(answer),
             Ok(Step::Write(write)) => write,
             Err(refusal) => {
-                if has_written {
+                if has_written && !is_open {
                     take_back(depot, locks, flow.undo(&durable)).await;
                 }
                 return Err(known_or(is_open, refusal));
@@ -96,11 +103,14 @@ pub async fn perform<F: Flow>(
         match outcome {
             Ok(Outcome::Done(_)) => {
                 has_written = true;
+                is_open |= is_linearising(&write);
                 flow.attempted();
             }
-            Ok(Outcome::PreconditionFailed) => {}
+            // It was judged under the key's lock: whatever went before it has landed or never will, and reading tells.
+            Ok(Outcome::PreconditionFailed) => is_open &= !is_linearising(&write),
             Ok(Outcome::Unknown) => {
-                (has_written, is_open) = (true, !write.is_best_effort);
+                has_written = true;
+                is_open |= is_linearising(&write);
                 unknown += 1;
                 flow.attempted();
                 if write.is_best_effort {
@@ -115,14 +125,34 @@ pub async fn perform<F: Flow>(
                 flow.leave_unfinished();
             }
             Err(refusal) => {
-                if has_written {
-                    let durable = flow.read().await.map_err(|error| known_or(is_open, error))?;
+                let is_seen = is_open || flow.is_staged() && has_written;
+                if has_written
+                    && !is_open
+                    && let Ok(durable) = flow.read().await
+                {
                     take_back(depot, locks, flow.undo(&durable)).await;
                 }
-                return Err(known_or(is_open, refusal));
+                return Err(known_or(is_seen, refusal));
             }
         }
     }
+}
+
+/// Whether a write is the one that makes a change visible.
+fn is_linearising(write: &Write) -> bool {
+    use CrashPoint as P;
+    matches!(
+        write.point,
+        P::CatalogCommitPointerMoved
+            | P::CatalogCreateEntryWritten
+            | P::CatalogDropEntryDeleted
+            | P::CatalogViewEntryWritten
+            | P::CatalogViewPointerMoved
+            | P::CatalogViewEntryDeleted
+            | P::CatalogNamespaceEntryWritten
+            | P::CatalogNamespaceEntryDeleted
+            | P::CatalogBucketEntryWritten
+    )
 }
 
 /// A refusal, unless something is not known.

@@ -44,7 +44,10 @@ impl AsCaller<'_> {
             tags: None,
             from: None,
         };
-        self.catalog.rights.may(&asked).await.map_err(|_| Unread::Forbidden)
+        self.catalog.rights.may(&asked).await.map_err(|error| match error.code() {
+            s3s::S3ErrorCode::AccessDenied => Unread::Forbidden,
+            other => Unread::Failed(other.as_str().to_owned()),
+        })
     }
 
     fn depot(&self) -> &Depot {
@@ -76,7 +79,7 @@ impl ObjectReader for AsCaller<'_> {
 }
 
 impl Catalog {
-    /// Looks at everything that the snapshots refer to which a commit adds.
+    /// Looks at everything that the snapshots refer to which a commit adds; at all of them when there is no `before`.
     ///
     /// # Errors
     ///
@@ -87,10 +90,13 @@ impl Catalog {
         caller: &Caller,
         bucket: &str,
         entry: &TableEntry,
-        before: &Metadata,
+        before: Option<&Metadata>,
         after: &Metadata,
     ) -> Result<(), Refusal> {
-        let scope = Scope::between(before, after);
+        let scope = match before {
+            Some(before) => Scope::between(before, after),
+            None => Scope::all(after),
+        };
         if scope.is_empty() {
             return Ok(());
         }

@@ -8,6 +8,7 @@
 //! Specification of the catalog §3.3 (names and order), §5.9 (what a migration drains).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::node::seams::LockMode;
 use crate::node::store::Store;
@@ -20,12 +21,17 @@ use crate::protocol::catalog::refusal::Refusal;
 /// Locks that are held until this is dropped, in the order in which they were taken.
 #[derive(Default)]
 pub struct Locks {
-    held: Vec<NamedLock>,
+    held: Vec<(String, NamedLock)>,
 }
 
 /// The registry lock.
 pub fn registry() -> String {
     keys::REGISTRY_LOCK.to_owned()
+}
+
+/// The lock of the strong snapshot, taken last.
+pub fn snapshot() -> String {
+    format!("{}.lock", keys::SNAPSHOT)
 }
 
 /// The lock of a bucket's fence.
@@ -49,7 +55,12 @@ impl Locks {
         Self::default()
     }
 
-    /// Takes one more lock.
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Takes one more lock; one that is held already, in whichever mode, is not taken again.
     ///
     /// # Errors
     ///
@@ -60,11 +71,29 @@ impl Locks {
         name: &str,
         mode: LockMode,
     ) -> Result<(), Refusal> {
-        let lock = store.lock_named(name, mode).await.map_err(|error| {
+        self.take_within(store, name, mode, store.lock_wait()).await
+    }
+
+    /// As [`Locks::take`], with its own time to wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unavailable`].
+    pub async fn take_within(
+        &mut self,
+        store: &Arc<Store>,
+        name: &str,
+        mode: LockMode,
+        wait: Duration,
+    ) -> Result<(), Refusal> {
+        if self.held.iter().any(|(held, _)| held == name) {
+            return Ok(());
+        }
+        let lock = store.lock_named(name, mode, wait).await.map_err(|error| {
             let why = crate::node::chain(&error);
             Class::Unavailable.because(format!("the lock {name} was not granted: {why}"))
         })?;
-        self.held.push(lock);
+        self.held.push((name.to_owned(), lock));
         Ok(())
     }
 
@@ -74,7 +103,7 @@ impl Locks {
     ///
     /// [`Class::Unavailable`].
     pub fn check(&self) -> Result<(), Refusal> {
-        if self.held.iter().all(NamedLock::is_held) {
+        if self.held.iter().all(|(_, lock)| lock.is_held()) {
             return Ok(());
         }
         Err(Class::Unavailable.because("a lock was lost; nothing more was written"))
@@ -82,6 +111,6 @@ impl Locks {
 
     /// All of them.
     pub fn all(&self) -> Vec<&NamedLock> {
-        self.held.iter().collect()
+        self.held.iter().map(|(_, lock)| lock).collect()
     }
 }

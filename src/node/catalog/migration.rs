@@ -26,6 +26,7 @@ use super::strong::Explanation;
 use super::strong::Strong;
 use crate::node::seams::BoxFuture;
 use crate::node::seams::LockMode;
+use crate::node::store::api::StoreError;
 use crate::protocol::catalog::commit_record::CommitRecord;
 use crate::protocol::catalog::entry::BucketEntry;
 use crate::protocol::catalog::entry::NamespaceEntry;
@@ -52,7 +53,7 @@ use crate::protocol::catalog::write::Step;
 use crate::protocol::catalog::write::Write;
 
 /// Metadata files that are looked at at once.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 4;
 
 /// What is read for a migration.
 #[derive(Clone, Copy)]
@@ -80,9 +81,6 @@ impl Reading<'_> {
         let buckets = depot.store().list_buckets().await;
         for listed in buckets.map_err(|error| super::depot::unreadable(&error))? {
             let name = listed.name;
-            if listed.tables.is_empty() && bucket != Some(&*name) {
-                continue;
-            }
             if depot.stat(&keys::bucket_entry(&name)).await?.is_some() {
                 facts.object_buckets.insert(name.clone());
             }
@@ -226,6 +224,10 @@ impl Flow for Post<'_> {
         post::next(facts, &self.request)
     }
 
+    fn is_staged(&self) -> bool {
+        true
+    }
+
     fn performed(&mut self, write: &Write, outcome: &Outcome) {
         if write.key == keys::SNAPSHOT {
             self.reading.strong.has_tried();
@@ -256,6 +258,10 @@ impl Flow for Cancel<'_> {
 
     fn next(&self, facts: &Facts) -> Result<Step<cancel::Released>, Refusal> {
         cancel::next(facts, &self.request)
+    }
+
+    fn is_staged(&self) -> bool {
+        true
     }
 
     fn performed(&mut self, write: &Write, _: &Outcome) {
@@ -290,6 +296,9 @@ impl Catalog {
         if self.settings.backing == Backing::DurableStrong {
             let text = "migrations are for the object backing; this process has durable-strong";
             return Err(Class::Invalid.because(text));
+        }
+        if !self.depot.knows_fences() {
+            return Err(Class::Unsupported.because("this release knows no migrations"));
         }
         let reading = self.reading(Reader::Migration);
         if *method == Method::GET {
@@ -326,6 +335,10 @@ impl Catalog {
         if self.opened.load(Ordering::SeqCst) {
             return Ok(());
         }
+        let _turn = self.opening.lock().await;
+        if self.opened.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let mut held = Locks::none();
         held.take(self.depot.store(), &locks::registry(), LockMode::Shared).await?;
         let mut opening = Opening(self.reading(Reader::Strong));
@@ -335,13 +348,35 @@ impl Catalog {
         Ok(())
     }
 
-    /// Refuses to remove a table bucket that a migration holds, or that still has something in the catalog (M7): a
-    /// bucket of the same name would find it.
+    /// Removes a table bucket with what is left of it in the catalog. One that a migration holds, or that still has
+    /// something in the catalog, is not removed (M7): a bucket of the same name would find it.
     ///
     /// # Errors
     ///
-    /// [`Class::Conflict`]; as reading has them.
-    pub async fn check_removable(&self, bucket: &str) -> Result<(), Refusal> {
+    /// [`Class::Conflict`]; as locking and reading have them; and what the store says.
+    pub async fn remove_bucket(&self, bucket: &str) -> Result<Result<(), StoreError>, Refusal> {
+        let store = self.depot.store();
+        match store.bucket(bucket).await {
+            Ok(found) if !found.tables.is_empty() => {}
+            Ok(_) => return Ok(store.delete_bucket(bucket).await),
+            Err(error) => return Ok(Err(error)),
+        }
+        let mut held = Locks::none();
+        held.take(store, &locks::bucket_publication(bucket), LockMode::Exclusive).await?;
+        held.take(store, &locks::registry(), LockMode::Shared).await?;
+        held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+        self.check_removable(bucket).await?;
+        if let Err(error) = store.delete_bucket(bucket).await {
+            return Ok(Err(error));
+        }
+        let root = format!("{}/", keys::bucket_root(bucket));
+        for key in self.depot.keys(&root).await? {
+            self.depot.remove(&key, &held).await?;
+        }
+        Ok(Ok(()))
+    }
+
+    async fn check_removable(&self, bucket: &str) -> Result<(), Refusal> {
         let conflict = |why: &str| Err(Class::Conflict.because(format!("bucket {bucket} {why}")));
         permit::check_bucket_deletion(object::fence(&self.depot, bucket).await?.as_ref())?;
         match self.state(bucket).await? {
@@ -359,21 +394,21 @@ impl Catalog {
         }
     }
 
-    /// Forgets what was left of a table bucket that is gone: its entry and its index.
-    pub async fn forget(&self, bucket: &str) {
-        let root = format!("{}/", keys::bucket_root(bucket));
-        let mut held = Locks::none();
-        let lock = locks::bucket_publication(bucket);
-        let removed: Result<(), Refusal> = async {
-            held.take(self.depot.store(), &lock, LockMode::Exclusive).await?;
-            for key in self.depot.keys(&root).await? {
-                self.depot.remove(&key, &held).await?;
-            }
-            Ok(())
+    /// Refuses a durable-strong change of a bucket that another process has taken back to the object backing (M5).
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unavailable`].
+    pub(super) async fn check_not_taken_back(&self, bucket: &str) -> Result<(), Refusal> {
+        if self.depot.stat(&keys::bucket_entry(bucket)).await?.is_none() {
+            return Ok(());
         }
-        .await;
-        if let Err(error) = removed {
-            tracing::warn!(bucket, %error, "something is left of a table bucket that is gone");
+        let fence = object::fence(&self.depot, bucket).await?;
+        if fence.is_some_and(|it| it.is_materialized()) {
+            return Ok(());
         }
+        self.opened.store(false, std::sync::atomic::Ordering::SeqCst);
+        let text = format!("bucket {bucket} was taken back to the object backing");
+        Err(Class::Unavailable.because(text))
     }
 }

@@ -117,6 +117,8 @@ pub struct Catalog {
     strong: Strong,
     /// Whether the durable-strong state was found migrated whole.
     opened: AtomicBool,
+    /// One opening at a time.
+    opening: tokio::sync::Mutex<()>,
 }
 
 impl Catalog {
@@ -132,8 +134,8 @@ impl Catalog {
         let history_max = settings.config.commit_history_per_table;
         let rules = Rules { history_max, ..Rules::new(gates(&settings)) };
         let strong = Strong::new(depot.clone(), rules);
-        let opened = AtomicBool::new(false);
-        Self { depot, principals, rights, settings, region, strong, opened }
+        let (opened, opening) = (AtomicBool::new(false), tokio::sync::Mutex::default());
+        Self { depot, principals, rights, settings, region, strong, opened, opening }
     }
 
     /// Answers one request.
@@ -145,7 +147,7 @@ impl Catalog {
         };
         let caller = match Caller::of(&self.principals, self.region, head, body) {
             Ok(caller) => caller,
-            Err(refused) => return refused,
+            Err(refused) => return *refused,
         };
         let Some(needed) = needed(&head.method, &route) else {
             let text = format!("{} {} is no route", head.method, head.uri.path());
@@ -237,12 +239,12 @@ impl Catalog {
             (&Method::HEAD, OfTable::Itself) => self.has_table(bucket, name).await,
             (_, OfTable::Itself) => self.load_table(bucket, name, query).await,
             (_, OfTable::Credentials) => self.credentials(bucket, name).await,
-            (&Method::PUT, OfTable::Location) => self.set_pointer(bucket, name, body).await,
+            (&Method::PUT, OfTable::Location) => self.set_pointer(caller, bucket, name, body).await,
             (_, OfTable::Location) => self.pointer(bucket, name).await,
             (_, OfTable::Export) => self.export(bucket, name).await,
             (_, OfTable::Diagnostics) => self.diagnose(bucket, name).await,
             (_, OfTable::Recovery) => self.recover(bucket, name).await,
-            (_, OfTable::Rollback) => self.roll_back(bucket, name, body).await,
+            (_, OfTable::Rollback) => self.roll_back(caller, bucket, name, body).await,
             (_, OfTable::Import) => self.import_table(bucket, name, body).await,
         }
     }
@@ -343,7 +345,12 @@ impl Catalog {
             return Ok(());
         }
         let fence = object::fence(&self.depot, bucket).await?;
-        permit::check_current(cut_over.as_ref().map(|it| &it.value), fence.as_ref())
+        permit::check_current(cut_over.as_ref().map(|it| &it.value), fence.as_ref())?;
+        if fence.is_none() && self.depot.stat(&keys::bucket_entry(bucket)).await?.is_none() {
+            let text = format!("bucket {bucket} has its tables in the durable-strong catalog only");
+            return Err(Class::Unavailable.because(text));
+        }
+        Ok(())
     }
 }
 

@@ -100,14 +100,7 @@ impl<'a> Pages<'a> {
 impl Catalog {
     /// `PUT /buckets/{warehouse}`.
     pub(super) async fn enable_bucket(&self, bucket: &str) -> Result<Reply, Refusal> {
-        let found = self.depot.store().bucket(bucket).await;
-        let found = found.map_err(|error| match error {
-            crate::node::store::api::StoreError::NoSuchBucket(_) => {
-                Class::NotFound.because(format!("there is no bucket {bucket}"))
-            }
-            other => super::depot::unreadable(&other),
-        })?;
-        let entry = self.change_enable(bucket, !found.tables.is_empty()).await?;
+        let entry = self.change_enable(bucket).await?;
         self.forget_marker(bucket);
         Ok(bucket_body(bucket, Some(entry.properties)))
     }

@@ -306,9 +306,18 @@ fn credential_config() -> Value {
     })
 }
 
-fn loaded(entry: &TableEntry, metadata: &Metadata, wanted: Snapshots) -> Reply {
+/// What a client is told beside a table or view: where its files lie, and that it brings its own credentials.
+pub(super) fn load_config(location: &str) -> Value {
     let mut config = credential_config();
-    config["warehouse-location"] = json!(entry.warehouse_location);
+    config["rustfs.credential-vending-reason"] = json!("temporary-credentials-not-implemented");
+    config["rustfs.credential-scope"] = json!("table-prefix");
+    config["rustfs.credential-scope-prefix"] = json!(location);
+    config["warehouse-location"] = json!(location);
+    config
+}
+
+fn loaded(entry: &TableEntry, metadata: &Metadata, wanted: Snapshots) -> Reply {
+    let config = load_config(&entry.warehouse_location);
     Reply::json(&json!({
         "metadata-location": keys::location(&entry.table_bucket, &entry.metadata_location),
         "metadata": metadata.for_load(wanted),

@@ -4,8 +4,6 @@
 //!
 //! Specification of the catalog §2.9.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
@@ -18,6 +16,7 @@ use super::reply::Reply;
 use super::tables::Name;
 use super::tables::check_purge;
 use super::tables::identifiers;
+use super::tables::load_config;
 use crate::iceberg;
 use crate::iceberg::View;
 use crate::protocol::catalog::entry::ENTRY_VERSION;
@@ -217,10 +216,9 @@ impl Catalog {
 }
 
 fn loaded(entry: &ViewEntry, view: &View) -> Reply {
-    let config: BTreeMap<String, String> = BTreeMap::new();
     Reply::json(&json!({
         "metadata-location": keys::location(&entry.table_bucket, &entry.metadata_location),
         "metadata": view.document(),
-        "config": config,
+        "config": load_config(&entry.warehouse_location),
     }))
 }

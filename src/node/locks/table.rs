@@ -18,7 +18,13 @@ use crate::value::ObjectKey;
 pub struct LockTable {
     lease: Duration,
     grants: BTreeMap<ObjectKey, Vec<Grant>>,
+    /// Until when nobody new shares what somebody waits to have alone.
+    wanted: BTreeMap<ObjectKey, Duration>,
 }
+
+/// How long who was refused a lock alone, because others share it, keeps new ones of them away: longer than it waits
+/// before it asks again. Otherwise a lock that is shared all the time, by requests of other nodes, is never had alone.
+const WANTED_FOR: Duration = Duration::from_millis(400);
 
 /// One holder of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +54,7 @@ impl Grant {
 impl LockTable {
     /// An empty table whose grants last for `lease`.
     pub fn new(lease: Duration) -> Self {
-        Self { lease, grants: BTreeMap::new() }
+        Self { lease, grants: BTreeMap::new(), wanted: BTreeMap::new() }
     }
 
     /// Grants `resource` to `id`, or says that somebody else has it. Asking again with the same id
@@ -64,8 +70,21 @@ impl LockTable {
             }
             return granted;
         }
-        let free = grants.iter().all(|grant| grant.mode == LockMode::Shared)
-            && (grants.is_empty() || mode == LockMode::Shared);
+        let all_shared = grants.iter().all(|grant| grant.mode == LockMode::Shared);
+        let is_wanted = self.wanted.get(resource).is_some_and(|until| now < *until);
+        let free = match mode {
+            LockMode::Shared => all_shared && !is_wanted,
+            LockMode::Exclusive => grants.is_empty(),
+        };
+        // Of keys it is no matter: reading one is short, and its writers come in line.
+        if mode == LockMode::Exclusive && resource.key.is_empty() {
+            self.wanted.retain(|_, until| now < *until);
+            match free {
+                true => self.wanted.remove(resource),
+                false if all_shared => self.wanted.insert(resource.clone(), now + WANTED_FOR),
+                false => None,
+            };
+        }
         if free {
             grants.push(Grant { id, mode, until, pins: 0, released: false });
         }
@@ -155,6 +174,23 @@ mod tests {
 
     fn holder(number: u128) -> Uuid {
         Uuid::from_u128(number)
+    }
+
+    #[test]
+    fn who_waits_for_a_name_alone_has_it_when_the_others_are_done() {
+        let name = ObjectKey { bucket: "names".to_owned(), key: String::new() };
+        let mut table = LockTable::new(LEASE);
+        assert!(table.grant(&name, holder(1), Shared, at(0)));
+        assert!(!table.grant(&name, holder(2), Exclusive, at(0)));
+        assert!(!table.grant(&name, holder(3), Shared, at(0)), "one waits for it alone");
+        assert!(table.grant(&name, holder(1), Shared, at(0)), "who has it keeps it");
+        table.release(&name, holder(1));
+        assert!(table.grant(&name, holder(2), Exclusive, at(0)));
+        table.release(&name, holder(2));
+        assert!(table.grant(&name, holder(3), Shared, at(0)));
+        // Nobody asks for it alone any more.
+        assert!(!table.grant(&name, holder(4), Exclusive, at(0)));
+        assert!(table.grant(&name, holder(5), Shared, at(1)));
     }
 
     #[test]

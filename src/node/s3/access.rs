@@ -81,6 +81,12 @@ impl Principals {
         })
     }
 
+    /// Whether the holder of `access_key` may do `action` to anything at all.
+    #[cfg_attr(not(feature = "iceberg"), expect(dead_code, reason = "the catalog asks"))]
+    pub fn allows_somewhere(&self, access_key: &str, action: &str) -> bool {
+        self.allows_as(access_key, action, |_| true)
+    }
+
     fn allows_as(
         &self,
         access_key: &str,
@@ -104,9 +110,10 @@ impl Principals {
 
 /// Locks of the table catalog that a request holds until it is answered.
 #[derive(Clone)]
-struct Passes(#[expect(dead_code, reason = "held for its drop")] Vec<Arc<Pass>>);
+struct Holds(#[expect(dead_code, reason = "held for its drop")] Arc<Pass>);
 
-/// Lets a request pass by the rights of whom its bucket belongs to, and by those of the table that owns its key.
+/// Lets a request pass by the rights of whom its bucket belongs to, and by those of the table that owns its key; `pass`
+/// is to be held until it is answered.
 ///
 /// # Errors
 ///
@@ -115,17 +122,17 @@ pub async fn permit(
     rights: &Rights,
     catalog: &Catalog,
     asked: &Asked<'_>,
-) -> S3Result<Option<Arc<Pass>>> {
+    pass: &mut Pass,
+) -> S3Result<()> {
     rights.may(asked).await?;
     let (Some(access), Some(key)) = (bridge::access(asked.operation), asked.key) else {
-        return Ok(None);
+        return Ok(());
     };
     match rights.bucket(asked.bucket).await {
         Ok(bucket) if bucket.is_table_bucket => {
-            let pass = catalog.pass(asked.caller, asked.bucket, key, access).await?;
-            Ok(Some(Arc::new(pass)))
+            catalog.pass(pass, asked.caller, asked.bucket, key, access).await
         }
-        Ok(_) | Err(StoreError::NoSuchBucket(_)) => Ok(None),
+        Ok(_) | Err(StoreError::NoSuchBucket(_)) => Ok(()),
         Err(error) => Err(errors::s3_error(&error)),
     }
 }
@@ -184,11 +191,12 @@ impl S3Access for Gate {
             tags: None,
             from,
         };
-        let mut passes = Vec::from_iter(permit(&self.rights, &self.catalog, &asked).await?);
-        let source_of = self.source(&asked, context.headers()).await?;
-        passes.extend(source_of);
-        if !passes.is_empty() {
-            context.extensions_mut().insert(Passes(passes));
+        let mut pass = Pass::default();
+        // The source first: reading it may have to wait for what writing the target would hold.
+        self.source(&asked, context.headers(), &mut pass).await?;
+        permit(&self.rights, &self.catalog, &asked, &mut pass).await?;
+        if !pass.is_empty() {
+            context.extensions_mut().insert(Holds(Arc::new(pass)));
         }
         Ok(())
     }
@@ -196,14 +204,19 @@ impl S3Access for Gate {
 
 impl Gate {
     /// Lets a request read what it copies.
-    async fn source(&self, asked: &Asked<'_>, headers: &HeaderMap) -> S3Result<Option<Arc<Pass>>> {
-        let Some(source) = headers.get("x-amz-copy-source") else { return Ok(None) };
+    async fn source(
+        &self,
+        asked: &Asked<'_>,
+        headers: &HeaderMap,
+        pass: &mut Pass,
+    ) -> S3Result<()> {
+        let Some(source) = headers.get("x-amz-copy-source") else { return Ok(()) };
         if !["CopyObject", "UploadPartCopy"].contains(&asked.operation) {
-            return Ok(None);
+            return Ok(());
         }
         let source = source.to_str().ok().and_then(|source| CopySource::parse(source).ok());
         // What is no source is refused by the operation.
-        let Some(CopySource::Bucket { bucket, key, version_id }) = source else { return Ok(None) };
+        let Some(CopySource::Bucket { bucket, key, version_id }) = source else { return Ok(()) };
         let sent = headers;
         let mut headers = HeaderMap::new();
         if let Some(expected) = sent.get("x-amz-source-expected-bucket-owner") {
@@ -217,7 +230,7 @@ impl Gate {
             headers: &headers,
             ..*asked
         };
-        permit(&self.rights, &self.catalog, &asked).await
+        permit(&self.rights, &self.catalog, &asked, pass).await
     }
 }
 

@@ -15,6 +15,7 @@ use super::unsupported;
 use crate::node::store::api::BucketInfo;
 use crate::node::store::api::StoreError;
 use crate::protocol::access::ACCOUNT;
+use crate::protocol::catalog::refusal::Class;
 use crate::protocol::object::effect::BucketState;
 
 /// The only region there is.
@@ -95,16 +96,14 @@ pub async fn delete_bucket(
     request: S3Request<DeleteBucketInput>,
 ) -> S3Result<S3Response<DeleteBucketOutput>> {
     let bucket = &request.input.bucket;
-    let has_tables = gateway.rights.bucket(bucket).await.is_ok_and(|it| it.is_table_bucket);
-    if has_tables {
-        let removable = gateway.catalog.check_removable(bucket).await;
-        removable.map_err(|refusal| s3_error!(BucketNotEmpty, "{}", refusal.text))?;
-    }
-    let deleted = gateway.store.delete_bucket(bucket).await;
+    let deleted = gateway.catalog.remove_bucket(bucket).await;
     gateway.rights.forget(bucket);
-    deleted.map_err(|error| gateway.refusal(&error))?;
-    if has_tables {
-        gateway.catalog.forget(bucket).await;
+    match deleted {
+        Ok(deleted) => deleted.map_err(|error| gateway.refusal(&error))?,
+        Err(refusal) if refusal.class == Class::Unavailable => {
+            return Err(s3_error!(SlowDown, "{}", refusal.text));
+        }
+        Err(refusal) => return Err(s3_error!(BucketNotEmpty, "{}", refusal.text)),
     }
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }

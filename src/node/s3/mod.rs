@@ -51,8 +51,8 @@ impl Gateway {
     }
 
     /// Lets pass what only an operation knows of itself.
-    async fn permit(&self, asked: &Asked<'_>) -> S3Result<Option<Arc<Pass>>> {
-        access::permit(&self.rights, &self.catalog, asked).await
+    async fn permit(&self, asked: &Asked<'_>, pass: &mut Pass) -> S3Result<()> {
+        access::permit(&self.rights, &self.catalog, asked, pass).await
     }
 
     /// What an object is, or the version of it that is named.

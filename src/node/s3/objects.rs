@@ -14,6 +14,7 @@ use super::tags;
 use super::unsupported;
 use crate::disk::format::checksum::Algorithm;
 use crate::disk::format::checksum::Record;
+use crate::node::catalog::bridge::Pass;
 use crate::node::store::api;
 use crate::node::store::api::CopyRequest;
 use crate::node::store::api::DeleteRequest;
@@ -265,15 +266,12 @@ pub async fn delete_objects(
 
     let (mut requests, mut names, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     // Held until all is deleted.
-    let mut passes = Vec::new();
+    let mut pass = Pass::default();
     for object in input.delete.objects {
         let version = match convert::version(object.version_id.clone()) {
             Ok(version) => {
                 let asked = Asked { key: Some(&object.key), version, ..asked };
-                gateway.permit(&asked).await.map(|pass| {
-                    passes.extend(pass);
-                    version
-                })
+                gateway.permit(&asked, &mut pass).await.map(|()| version)
             }
             Err(error) => Err(error),
         };
@@ -293,7 +291,7 @@ pub async fn delete_objects(
         }
     }
     let outcomes = gateway.store.delete_many(requests).await;
-    drop(passes);
+    drop(pass);
     let mut deleted = Vec::new();
     for ((key, version_id), outcome) in names.into_iter().zip(outcomes) {
         match outcome {

@@ -44,7 +44,7 @@ use crate::value::ObjectKey;
 use crate::value::VersionId;
 
 /// How long a node goes by what it has read of a bucket.
-const FRESH: Duration = Duration::from_secs(1);
+pub const FRESH: Duration = Duration::from_secs(1);
 /// Buckets that are remembered before old ones are forgotten.
 const REMEMBERED_MAX: usize = 1_000;
 /// What whoever owns a bucket may do whatever its policy says: otherwise it could lock everybody out for ever.

@@ -16,6 +16,7 @@ use super::Gateway;
 use super::convert;
 use super::rights::Asked;
 use super::unsupported;
+use crate::node::catalog::bridge::Pass;
 use crate::node::store::api::Amendment;
 use crate::node::store::api::BucketDocument;
 use crate::node::store::api::ObjectInfo;
@@ -107,7 +108,8 @@ pub async fn put_object_tagging(
         tags: Some(&tags),
         from,
     };
-    let _pass = gateway.permit(&asked).await?;
+    let mut pass = Pass::default();
+    gateway.permit(&asked, &mut pass).await?;
     let target = convert::target(input.bucket, input.key);
     let amended = gateway.store.amend(&target, version, Amendment::Tags(stored(&tags))).await;
     let info = amended.map_err(|error| gateway.refusal(&error))?;

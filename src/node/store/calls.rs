@@ -191,6 +191,16 @@ impl Store {
         mode: LockMode,
     ) -> Result<Held, StoreError> {
         let wait = Duration::from_millis(self.parts.limits.lock_wait_ms);
+        self.lock_within(resource, mode, wait).await
+    }
+
+    /// Takes a lock, waiting for it at most so long.
+    pub(super) async fn lock_within(
+        &self,
+        resource: &ObjectKey,
+        mode: LockMode,
+        wait: Duration,
+    ) -> Result<Held, StoreError> {
         let guard = self.parts.locks.acquire(resource, mode, wait).await?;
         Ok(Held { guard, resource: resource.clone() })
     }

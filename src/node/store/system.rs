@@ -91,16 +91,21 @@ impl SystemStat {
 }
 
 impl Store {
-    /// Takes a named lock, waiting for it at most as long as for any other.
+    /// Takes a named lock, waiting for it at most so long.
     ///
     /// # Errors
     ///
     /// [`StoreError::Lock`]; nothing is held then.
-    pub async fn lock_named(&self, name: &str, mode: LockMode) -> Result<NamedLock, StoreError> {
-        Ok(NamedLock { held: self.lock(&resource(name), mode).await? })
+    pub async fn lock_named(
+        &self,
+        name: &str,
+        mode: LockMode,
+        wait: Duration,
+    ) -> Result<NamedLock, StoreError> {
+        Ok(NamedLock { held: self.lock_within(&resource(name), mode, wait).await? })
     }
 
-    /// How long a lock is waited for.
+    /// How long a lock is waited for unless somebody says otherwise.
     pub fn lock_wait(&self) -> Duration {
         Duration::from_millis(self.parts.limits.lock_wait_ms)
     }

@@ -5,6 +5,7 @@ use super::has_object;
 use super::overlapping;
 use super::reservation;
 use crate::node::catalog::depot::Depot;
+use crate::node::catalog::documents::METADATA_BYTES_MAX;
 use crate::node::catalog::flow;
 use crate::node::catalog::flow::Flow;
 use crate::node::catalog::locks;
@@ -17,6 +18,7 @@ use crate::protocol::catalog::object::commit;
 use crate::protocol::catalog::object::commit::Committed;
 use crate::protocol::catalog::prefix;
 use crate::protocol::catalog::record::Record as _;
+use crate::protocol::catalog::refusal::Class;
 use crate::protocol::catalog::refusal::Refusal;
 use crate::protocol::catalog::write::Step;
 use crate::protocol::catalog::write::Write;
@@ -28,6 +30,8 @@ struct Commit<'a> {
     depot: &'a Depot,
     request: Publish,
     to_prefix: Option<String>,
+    /// Whether the metadata file was found to hold this commit's contents, or was written by it.
+    holds_contents: bool,
 }
 
 impl Commit<'_> {
@@ -36,11 +40,29 @@ impl Commit<'_> {
     }
 }
 
+impl Commit<'_> {
+    /// Whether the new metadata file is there. Its name alone does not say whose contents it has.
+    async fn has_metadata(&mut self) -> Result<bool, Refusal> {
+        let (bucket, key) = (&*self.request.bucket, &*self.request.record.new_metadata_location);
+        if self.holds_contents || self.request.metadata.is_none() {
+            return has_object(self.depot, bucket, key).await;
+        }
+        let found = self.depot.object(bucket, key, METADATA_BYTES_MAX).await?;
+        if found.is_some() && found != self.request.metadata {
+            let text = format!("{key} is there already and holds another commit");
+            return Err(Class::Conflict.because(text));
+        }
+        self.holds_contents = found.is_some();
+        Ok(found.is_some())
+    }
+}
+
 impl Flow for Commit<'_> {
     type Durable = commit::Durable;
     type Answer = Committed;
 
     async fn read(&mut self) -> Result<commit::Durable, Refusal> {
+        let has_metadata = self.has_metadata().await?;
         let (depot, wanted) = (self.depot, &self.request.record);
         let (bucket, id) = (&*self.request.bucket, &*wanted.table_id);
         let key = keys::table_entry(bucket, &self.request.table);
@@ -69,7 +91,7 @@ impl Flow for Commit<'_> {
         let mut durable = commit::Durable {
             fence: fence(depot, bucket).await?,
             table,
-            has_metadata: has_object(depot, bucket, &wanted.new_metadata_location).await?,
+            has_metadata,
             commit,
             keyed,
             history: None,
@@ -107,13 +129,15 @@ impl Flow for Commit<'_> {
 pub async fn commit(depot: &Depot, request: Publish) -> Result<Committed, Refusal> {
     let to_prefix = prefix::of_table(&request.bucket, &request.warehouse_location).ok();
     let publication = locks::publication(&request.bucket, &request.table);
-    let mut flow = Commit { depot, request, to_prefix };
+    let mut flow = Commit { depot, request, to_prefix, holds_contents: false };
     let (mut held, store) = (Locks::none(), depot.store());
     let bucket = flow.request.bucket.clone();
     if flow.moves() {
         held.take(store, &locks::bucket_publication(&bucket), LockMode::Exclusive).await?;
     }
-    held.take(store, &locks::bucket_fence(&bucket), LockMode::Shared).await?;
+    if depot.knows_fences() {
+        held.take(store, &locks::bucket_fence(&bucket), LockMode::Shared).await?;
+    }
     held.take(store, &publication, LockMode::Exclusive).await?;
     flow::perform(depot, &held, &mut flow).await
 }

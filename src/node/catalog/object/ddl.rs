@@ -13,7 +13,6 @@ use crate::node::catalog::listed::Listed;
 use crate::node::catalog::locks;
 use crate::node::catalog::locks::Locks;
 use crate::node::seams::LockMode;
-use crate::node::store::api::BucketDocument;
 use crate::protocol::catalog::entry::BucketEntry;
 use crate::protocol::catalog::entry::NamespaceEntry;
 use crate::protocol::catalog::entry::TableEntry;
@@ -30,18 +29,22 @@ use crate::protocol::catalog::refusal::Refusal;
 use crate::protocol::catalog::write::Outcome;
 use crate::protocol::catalog::write::Step;
 use crate::protocol::catalog::write::Write;
-use crate::protocol::crash_point::CrashPoint;
 
 /// Steps of enabling a bucket before it is taken for stuck.
 const STEPS_MAX: usize = 8;
 
-/// The locks of whatever makes or drops a name in a bucket.
-async fn name_locks(depot: &Depot, bucket: &str) -> Result<Locks, Refusal> {
+/// The locks of whatever makes or drops a name in a bucket; of the registry, too, where its entry may be made.
+async fn name_locks(depot: &Depot, bucket: &str, makes_entry: bool) -> Result<Locks, Refusal> {
     let mut held = Locks::none();
     let store = depot.store();
     held.take(store, &locks::bucket_publication(bucket), LockMode::Exclusive).await?;
-    held.take(store, &locks::registry(), LockMode::Shared).await?;
-    held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    // A release that knows no fences knows no locks of theirs.
+    if depot.knows_fences() {
+        if makes_entry {
+            held.take(store, &locks::registry(), LockMode::Shared).await?;
+        }
+        held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    }
     Ok(held)
 }
 
@@ -50,38 +53,40 @@ async fn name_locks(depot: &Depot, bucket: &str) -> Result<Locks, Refusal> {
 /// # Errors
 ///
 /// As the flow has them.
-pub async fn enable(depot: &Depot, bucket: &str, has_marker: bool) -> Result<BucketEntry, Refusal> {
-    let held = name_locks(depot, bucket).await?;
-    let mut has_marker = has_marker;
+pub async fn enable(depot: &Depot, bucket: &str) -> Result<BucketEntry, Refusal> {
+    let held = name_locks(depot, bucket, true).await?;
+    let mut may_be_there = false;
+    let known_or = |may_be_there: bool, refusal: Refusal| match may_be_there {
+        true => refusal.as_class(Class::Unknown),
+        false => refusal,
+    };
     for _ in 0..STEPS_MAX {
-        let entry = depot.record::<BucketEntry>(bucket, &keys::bucket_entry(bucket)).await?;
-        let durable = bucket::Durable {
-            has_marker,
-            registry_fence: registry_fence(depot).await?,
-            fence: fence(depot, bucket).await?,
-            entry: entry.map(|it| it.value),
-        };
+        let durable = enabling(depot, bucket).await.map_err(|it| known_or(may_be_there, it))?;
         match bucket::next(&durable, bucket)? {
             bucket::Next::Done(entry) => return Ok(entry),
             bucket::Next::Mark => {
                 held.check()?;
-                let marker = bucket::MARKER.as_bytes().to_vec();
-                let set = depot.store().set_document(bucket, BucketDocument::Tables, marker).await;
-                set.map_err(|error| {
-                    // A marker that may be there is no harm: the request can be sent again.
-                    Class::Unavailable.because(crate::node::chain(&error))
-                })?;
-                let point = CrashPoint::CatalogBucketMarkerWritten;
-                depot.store().pass_system(point, &keys::bucket_entry(bucket)).await;
-                has_marker = true;
+                depot.mark(bucket).await?;
             }
             bucket::Next::Write(write) => {
-                // Reading again tells what became of it.
-                let _: Outcome = depot.perform(&write, &held).await?;
+                let outcome = depot.perform(&write, &held).await;
+                let outcome = outcome.map_err(|it| known_or(may_be_there, it))?;
+                may_be_there |= outcome != Outcome::PreconditionFailed;
             }
         }
     }
-    Err(Class::Unavailable.because(format!("the entry of {bucket} is written again and again")))
+    let text = format!("the entry of {bucket} is written again and again");
+    Err(known_or(may_be_there, Class::Unavailable.because(text)))
+}
+
+async fn enabling(depot: &Depot, bucket: &str) -> Result<bucket::Durable, Refusal> {
+    let entry = depot.record::<BucketEntry>(bucket, &keys::bucket_entry(bucket)).await?;
+    Ok(bucket::Durable {
+        has_marker: depot.has_marker(bucket).await?,
+        registry_fence: registry_fence(depot).await?,
+        fence: fence(depot, bucket).await?,
+        entry: entry.map(|it| it.value),
+    })
 }
 
 struct CreateNamespace<'a> {
@@ -123,8 +128,9 @@ impl Flow for CreateNamespace<'_> {
         namespace::next_of_create(durable, &self.request)
     }
 
-    fn attempted(&mut self) {
-        self.request.attempted = true;
+    fn performed(&mut self, write: &Write, outcome: &Outcome) {
+        let key = keys::namespace_entry(&self.request.bucket, &self.request.namespace);
+        self.request.attempted |= write.key == key && *outcome != Outcome::PreconditionFailed;
     }
 }
 
@@ -137,7 +143,8 @@ pub async fn create_namespace(
     depot: &Depot,
     request: namespace::Request,
 ) -> Result<NamespaceEntry, Refusal> {
-    let held = name_locks(depot, &request.bucket).await?;
+    let held = name_locks(depot, &request.bucket, true).await?;
+    check_marker(depot, &request.bucket).await?;
     flow::perform(depot, &held, &mut CreateNamespace { depot, request }).await
 }
 
@@ -155,8 +162,8 @@ impl Flow for DropNamespace<'_> {
         namespace::next_of_drop(durable, &self.0.request)
     }
 
-    fn attempted(&mut self) {
-        self.0.attempted();
+    fn performed(&mut self, write: &Write, outcome: &Outcome) {
+        self.0.performed(write, outcome);
     }
 }
 
@@ -166,7 +173,7 @@ impl Flow for DropNamespace<'_> {
 ///
 /// As the flow has them.
 pub async fn drop_namespace(depot: &Depot, request: namespace::Request) -> Result<(), Refusal> {
-    let held = name_locks(depot, &request.bucket).await?;
+    let held = name_locks(depot, &request.bucket, false).await?;
     flow::perform(depot, &held, &mut DropNamespace(CreateNamespace { depot, request })).await
 }
 
@@ -225,7 +232,7 @@ pub async fn create_table(depot: &Depot, request: create::Request) -> Result<Tab
     let name = request.entry.identifier()?;
     let bucket = request.entry.table_bucket.clone();
     let prefix = prefix::of_table(&bucket, &request.entry.warehouse_location).ok();
-    let held = name_locks(depot, &bucket).await?;
+    let held = name_locks(depot, &bucket, false).await?;
     flow::perform(depot, &held, &mut CreateTable { depot, request, name, prefix }).await
 }
 
@@ -269,10 +276,18 @@ impl Flow for DropTable<'_> {
 ///
 /// As the flow has them.
 pub async fn drop_table(depot: &Depot, bucket: &str, table: &Identifier) -> Result<(), Refusal> {
-    let mut held = name_locks(depot, bucket).await?;
+    let mut held = name_locks(depot, bucket, false).await?;
     let publication = locks::publication(bucket, table);
     held.take(depot.store(), &publication, LockMode::Exclusive).await?;
     let request =
         drop_table::Request { bucket: bucket.to_owned(), table: table.clone(), seen: None };
     flow::perform(depot, &held, &mut DropTable { depot, request }).await
+}
+
+/// Refuses to make the entry of a bucket that is no table bucket any more.
+async fn check_marker(depot: &Depot, bucket: &str) -> Result<(), Refusal> {
+    match depot.has_marker(bucket).await? {
+        true => Ok(()),
+        false => Err(Class::Invalid.because(format!("bucket {bucket} is not enabled for tables"))),
+    }
 }

@@ -1,5 +1,7 @@
 //! The warehouse prefix index: filling it, and asking it whose a key is.
 
+use std::time::Duration;
+
 use super::fence;
 use super::reservation;
 use super::tables;
@@ -22,11 +24,19 @@ use crate::protocol::catalog::prefix::IndexState;
 use crate::protocol::catalog::record::Record as _;
 use crate::protocol::catalog::refusal::Class;
 use crate::protocol::catalog::refusal::Refusal;
+use crate::protocol::catalog::write::Found;
+use crate::protocol::catalog::write::Outcome;
 use crate::protocol::catalog::write::Step;
+use crate::protocol::catalog::write::Write;
+
+/// How long an S3 request that comes first waits to fill the index: others of the bucket may take long.
+const PREPARE_WAIT: Duration = Duration::from_millis(250);
 
 struct Backfill<'a> {
     depot: &'a Depot,
     bucket: &'a str,
+    /// What was read, with what was written since: reading all anew for each entry would take for ever.
+    known: Option<backfill::Durable>,
 }
 
 impl Flow for Backfill<'_> {
@@ -34,17 +44,39 @@ impl Flow for Backfill<'_> {
     type Answer = Filled;
 
     async fn read(&mut self) -> Result<backfill::Durable, Refusal> {
+        if let Some(known) = &self.known {
+            return Ok(known.clone());
+        }
         let (depot, bucket) = (self.depot, self.bucket);
         let mut keys = depot.keys(&keys::warehouse_index(bucket)).await?;
         keys.retain(|key| *key != keys::warehouse_index_state(bucket));
         let index =
             depot.read_all(keys, |key, bytes| IndexEntry::decode(bucket, key, bytes)).await?;
-        Ok(backfill::Durable {
+        let durable = backfill::Durable {
             fence: fence(depot, bucket).await?,
             tables: tables(depot, bucket).await?,
             index,
             state: state(depot, bucket).await?,
-        })
+        };
+        self.known = Some(durable.clone());
+        Ok(durable)
+    }
+
+    fn performed(&mut self, write: &Write, outcome: &Outcome) {
+        let is_state = write.key == keys::warehouse_index_state(self.bucket);
+        let entry = |bytes: &Vec<u8>| IndexEntry::decode(self.bucket, &write.key, bytes).ok();
+        match (outcome, &write.contents, &mut self.known) {
+            (Outcome::Done(Some(etag)), Some(bytes), Some(known)) if !is_state => {
+                known.index.extend(entry(bytes).map(|it| Found::new(it, etag.clone())));
+            }
+            (Outcome::Done(_), None, Some(known)) => {
+                known
+                    .index
+                    .retain(|it| it.value.key(self.bucket).ok().as_ref() != Some(&write.key));
+            }
+            // Anything else is read again.
+            (_, _, known) => *known = None,
+        }
     }
 
     fn next(&self, durable: &backfill::Durable) -> Result<Step<Filled>, Refusal> {
@@ -68,10 +100,17 @@ async fn state(depot: &Depot, bucket: &str) -> Result<Option<IndexState>, Refusa
 ///
 /// As the flow has them.
 pub async fn backfill(depot: &Depot, bucket: &str) -> Result<Filled, Refusal> {
+    backfill_within(depot, bucket, depot.store().lock_wait()).await
+}
+
+async fn backfill_within(depot: &Depot, bucket: &str, wait: Duration) -> Result<Filled, Refusal> {
     let (mut held, store) = (Locks::none(), depot.store());
-    held.take(store, &locks::bucket_publication(bucket), LockMode::Exclusive).await?;
-    held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
-    flow::perform(depot, &held, &mut Backfill { depot, bucket }).await
+    let publication = locks::bucket_publication(bucket);
+    held.take_within(store, &publication, LockMode::Exclusive, wait).await?;
+    if depot.knows_fences() {
+        held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    }
+    flow::perform(depot, &held, &mut Backfill { depot, bucket, known: None }).await
 }
 
 /// Fills the index of a bucket unless it is ready. That a server cannot do it just now is no reason to deny
@@ -84,7 +123,7 @@ pub async fn prepare(depot: &Depot, bucket: &str) -> Result<(), Refusal> {
     if state(depot, bucket).await?.is_some_and(|it| it.is_ready()) {
         return Ok(());
     }
-    match backfill(depot, bucket).await {
+    match backfill_within(depot, bucket, PREPARE_WAIT).await {
         Ok(_) => Ok(()),
         Err(error) if is_of_the_server(&error) => {
             tracing::warn!(bucket, %error, "the warehouse index was not filled");
@@ -117,9 +156,10 @@ pub async fn resolve(
     }
     // All tables are read at most once.
     for _ in 0..3 {
-        let (found, stale) = match owner::resolve(&facts, bucket, key)? {
-            Resolution::Table(table, stale) => (Some(table), stale),
-            Resolution::Nobody(stale) => (None, stale),
+        // What is stale among the index's entries goes when the index is filled the next time, or the prefix is used.
+        return match owner::resolve(&facts, bucket, key)? {
+            Resolution::Table(table, _) => Ok(Some(table)),
+            Resolution::Nobody(_) => Ok(None),
             Resolution::Scan => {
                 facts.tables = Some(tables(depot, bucket).await?);
                 continue;
@@ -130,22 +170,6 @@ pub async fn resolve(
                 continue;
             }
         };
-        if !stale.is_empty() {
-            let (depot, bucket) = (depot.clone(), bucket.to_owned());
-            tokio::spawn(async move {
-                let mut held = Locks::none();
-                let lock = locks::bucket_publication(&bucket);
-                if held.take(depot.store(), &lock, LockMode::Exclusive).await.is_err() {
-                    return;
-                }
-                for write in stale {
-                    if let Err(error) = depot.perform(&write, &held).await {
-                        tracing::warn!(key = write.key, %error, "a stale index entry stays");
-                    }
-                }
-            });
-        }
-        return Ok(found);
     }
     Err(Class::Unavailable.because("whose the key is was not found out"))
 }

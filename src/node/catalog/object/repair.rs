@@ -15,6 +15,7 @@ use crate::protocol::catalog::keys;
 use crate::protocol::catalog::name::Identifier;
 use crate::protocol::catalog::record::Record as _;
 use crate::protocol::catalog::recovery;
+use crate::protocol::catalog::recovery::Records;
 use crate::protocol::catalog::recovery::Report;
 use crate::protocol::catalog::refusal::Refusal;
 use crate::protocol::catalog::write::Step;
@@ -66,7 +67,9 @@ impl Flow for Recover<'_> {
         if let Some(table) = &durable.table {
             let id = &*table.value.table_id;
             (durable.commits, durable.idempotency) = records_of(depot, bucket, id).await?;
-            for commit in &durable.commits {
+            let records = Records::new(&table.value, &durable.commits, &durable.idempotency);
+            let lost = records.abandonable();
+            for commit in durable.commits.iter().filter(|it| lost.contains(&*it.commit_id)) {
                 let key = keys::abandoned(bucket, id, &commit.commit_id);
                 let kept = depot.read(&key).await?;
                 if kept.is_some_and(|it| *it.contents == *commit.encode()) {
@@ -96,7 +99,9 @@ impl Flow for Recover<'_> {
 /// As the flow has them.
 pub async fn recover(depot: &Depot, bucket: &str, table: &Identifier) -> Result<Report, Refusal> {
     let (mut held, store) = (Locks::none(), depot.store());
-    held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    if depot.knows_fences() {
+        held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    }
     held.take(store, &locks::publication(bucket, table), LockMode::Exclusive).await?;
     let request = recovery::Request { table: table.clone(), abandons: true, found: None };
     flow::perform(depot, &held, &mut Recover { depot, bucket, request }).await

@@ -21,7 +21,9 @@ use crate::protocol::catalog::write::Write;
 async fn take(depot: &Depot, bucket: &str, name: &Identifier) -> Result<Locks, Refusal> {
     let (mut held, store) = (Locks::none(), depot.store());
     held.take(store, &locks::bucket_publication(bucket), LockMode::Exclusive).await?;
-    held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    if depot.knows_fences() {
+        held.take(store, &locks::bucket_fence(bucket), LockMode::Shared).await?;
+    }
     held.take(store, &locks::publication(bucket, name), LockMode::Exclusive).await?;
     Ok(held)
 }

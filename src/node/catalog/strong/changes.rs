@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use super::Explanation;
 use super::Strong;
+use crate::node::catalog::documents::METADATA_BYTES_MAX;
 use crate::node::catalog::locks;
 use crate::node::catalog::locks::Locks;
 use crate::node::seams::LockMode;
-use crate::node::store::api::BucketDocument;
 use crate::protocol::catalog::entry::BucketEntry;
 use crate::protocol::catalog::entry::NamespaceEntry;
 use crate::protocol::catalog::entry::TableEntry;
 use crate::protocol::catalog::entry::ViewEntry;
 use crate::protocol::catalog::name::Identifier;
 use crate::protocol::catalog::name::Namespace;
-use crate::protocol::catalog::object::bucket;
 use crate::protocol::catalog::object::commit;
 use crate::protocol::catalog::object::commit::Committed;
 use crate::protocol::catalog::object::create;
@@ -30,27 +29,11 @@ use crate::protocol::catalog::strong::change::Properties;
 use crate::protocol::catalog::strong::change::Rename;
 use crate::protocol::catalog::strong::hydrate::Reader;
 use crate::protocol::catalog::strong::plan;
+use crate::protocol::catalog::strong::plan::Plan;
 use crate::protocol::catalog::write::Outcome;
+use crate::protocol::catalog::write::Place;
 use crate::protocol::catalog::write::Write;
 use crate::protocol::crash_point::CrashPoint;
-
-/// Gives a bucket its marker.
-///
-/// # Errors
-///
-/// [`Class::Unavailable`].
-async fn mark(depot: &super::Depot, bucket: &str, has_marker: bool) -> Result<(), Refusal> {
-    if has_marker {
-        return Ok(());
-    }
-    let marker = bucket::MARKER.as_bytes().to_vec();
-    let set = depot.store().set_document(bucket, BucketDocument::Tables, marker).await;
-    // A marker that may be there is no harm: the request can be sent again.
-    set.map_err(|error| Class::Unavailable.because(crate::node::chain(&error)))?;
-    let key = crate::protocol::catalog::keys::bucket_entry(bucket);
-    depot.store().pass_system(CrashPoint::CatalogBucketMarkerWritten, &key).await;
-    Ok(())
-}
 
 impl Strong {
     /// The locks of a change: of the bucket's names when it makes or drops one, of the registry, of a pointer.
@@ -70,22 +53,34 @@ impl Strong {
         Ok(held)
     }
 
-    /// Whether a change would be refused, before its metadata file is written (M18).
-    async fn check(&self, change: &Change) -> Result<(), Refusal> {
+    /// The answer of a change that needs no write. One that needs a write is refused here where it would be refused
+    /// anyway, before its metadata file is written (M18).
+    async fn check(&self, change: &Change) -> Result<Option<Answer>, Refusal> {
         let loaded = self.hydrate(Reader::Strong, &Explanation::default()).await?;
-        plan::plan(loaded.as_deref(), &self.memory(), change, &self.rules).map(drop)
+        let (memory, rules, change) = (self.memory(), self.rules, change.clone());
+        let planned =
+            super::off_the_reactor(move || plan::plan(loaded.as_deref(), &memory, &change, &rules));
+        match planned.await? {
+            Plan::Unchanged(answer) => Ok(Some(answer)),
+            Plan::Write(_) if !self.is_admitted() => Err(super::closed()),
+            Plan::Write(_) => Ok(None),
+        }
     }
 
-    /// Writes a metadata file that nobody else has the name of.
-    async fn put_file(&self, write: Option<Write>, held: &Locks) -> Result<(), Refusal> {
+    /// Writes the metadata file of a change. One that is there under its name must be the same.
+    async fn put_file(&self, write: Option<&Write>, held: &Locks) -> Result<(), Refusal> {
         let Some(write) = write else { return Ok(()) };
-        if !self.is_admitted() {
-            // The change itself says why.
-            return Ok(());
-        }
-        match self.depot.perform(&write, held).await? {
-            // A file of this name holds this commit: that was looked at before.
-            Outcome::Done(_) | Outcome::PreconditionFailed => Ok(()),
+        match self.depot.perform(write, held).await? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::PreconditionFailed => {
+                let Place::Bucket(bucket) = &write.place else { return Ok(()) };
+                let found = self.depot.object(bucket, &write.key, METADATA_BYTES_MAX).await?;
+                if found == write.contents {
+                    return Ok(());
+                }
+                let text = format!("{} is there already and holds something else", write.key);
+                Err(Class::Conflict.because(text))
+            }
             Outcome::Unknown => {
                 let text = format!("whether {} was written cannot be known", write.key);
                 Err(Class::Unavailable.because(text))
@@ -107,12 +102,18 @@ impl Strong {
     /// # Errors
     ///
     /// As [`Strong::change`] has them.
-    pub async fn enable(&self, bucket: &str, has_marker: bool) -> Result<BucketEntry, Refusal> {
-        let held = self.take(Some(bucket), &[]).await?;
+    pub async fn enable(&self, bucket: &str) -> Result<BucketEntry, Refusal> {
+        let mut held = self.take(Some(bucket), &[]).await?;
         let change = Change::EnableBucket(bucket.to_owned());
-        self.check(&change).await?;
-        mark(&self.depot, bucket, has_marker).await?;
-        match self.change(change, &held).await? {
+        let has_marker = self.depot.has_marker(bucket).await?;
+        let known = self.check(&change).await?;
+        if !has_marker {
+            self.depot.mark(bucket).await?;
+        }
+        if let Some(Answer::Bucket(entry)) = known {
+            return Ok(entry);
+        }
+        match self.change(change, &mut held).await? {
             Answer::Bucket(entry) => Ok(entry),
             other => Err(unexpected(&other)),
         }
@@ -128,9 +129,13 @@ impl Strong {
         request: namespace::Request,
     ) -> Result<NamespaceEntry, Refusal> {
         request.namespace.check_new()?;
-        let held = self.take(Some(&request.bucket), &[]).await?;
+        let mut held = self.take(Some(&request.bucket), &[]).await?;
+        if !self.depot.has_marker(&request.bucket).await? {
+            let text = format!("bucket {} is not enabled for tables", request.bucket);
+            return Err(Class::Invalid.because(text));
+        }
         let entry = NamespaceEntry::new(&request.bucket, &request.namespace, request.properties);
-        match self.change(Change::CreateNamespace(entry), &held).await? {
+        match self.change(Change::CreateNamespace(entry), &mut held).await? {
             Answer::Namespace(entry) => Ok(entry),
             other => Err(unexpected(&other)),
         }
@@ -142,9 +147,9 @@ impl Strong {
     ///
     /// As [`Strong::change`] has them.
     pub async fn drop_namespace(&self, request: namespace::Request) -> Result<(), Refusal> {
-        let held = self.take(Some(&request.bucket), &[]).await?;
+        let mut held = self.take(Some(&request.bucket), &[]).await?;
         let change = Change::DropNamespace(request.bucket, request.namespace);
-        self.change(change, &held).await.map(drop)
+        self.change(change, &mut held).await.map(drop)
     }
 
     /// Changes properties of a namespace.
@@ -159,14 +164,14 @@ impl Strong {
         removals: Vec<String>,
         updates: BTreeMap<String, String>,
     ) -> Result<ChangedProperties, Refusal> {
-        let held = self.take(Some(bucket), &[]).await?;
+        let mut held = self.take(Some(bucket), &[]).await?;
         let change = Change::SetProperties(Properties {
             bucket: bucket.to_owned(),
             namespace: namespace.clone(),
             updates,
             removals,
         });
-        match self.change(change, &held).await? {
+        match self.change(change, &mut held).await? {
             Answer::Properties(changed) => Ok(changed),
             other => Err(unexpected(&other)),
         }
@@ -181,20 +186,22 @@ impl Strong {
         let entry = request.entry;
         let name = entry.identifier()?;
         let (bucket, key) = (entry.table_bucket.clone(), entry.metadata_location.clone());
-        let held = self.take(Some(&bucket), &[(&bucket, &name)]).await?;
+        let mut held = self.take(Some(&bucket), &[(&bucket, &name)]).await?;
         let change = Change::CreateTable(entry);
-        self.check(&change).await?;
+        if let Some(Answer::Table(entry)) = self.check(&change).await? {
+            return Ok(entry);
+        }
         let file = request.metadata.map(|contents| {
             let point = CrashPoint::CatalogCreateMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let writes = file.is_some();
-        self.put_file(file, &held).await?;
-        match self.change(change, &held).await {
+        self.put_file(file.as_ref(), &held).await?;
+        match self.change(change, &mut held).await {
             Ok(Answer::Table(entry)) => Ok(entry),
             Ok(other) => Err(unexpected(&other)),
             Err(refusal) => {
-                if writes && !refusal.leaves_it_unknown() && self.is_admitted() {
+                if writes && !refusal.leaves_it_unknown() {
                     self.take_back(&bucket, &key, &held).await;
                 }
                 Err(refusal)
@@ -208,14 +215,14 @@ impl Strong {
     ///
     /// As [`Strong::change`] has them.
     pub async fn drop_table(&self, bucket: &str, table: &Identifier) -> Result<(), Refusal> {
-        let held = self.take(Some(bucket), &[(bucket, table)]).await?;
+        let mut held = self.take(Some(bucket), &[(bucket, table)]).await?;
         let loaded = self.hydrate(Reader::Strong, &Explanation::default()).await?;
         let seen = loaded.and_then(|it| {
             let found = it.snapshot.contents.table(bucket, table);
             found.map(|entry| entry.table_id.clone())
         });
         let change = Change::DropTable(bucket.to_owned(), table.clone(), seen);
-        self.change(change, &held).await.map(drop)
+        self.change(change, &mut held).await.map(drop)
     }
 
     /// Renames a table.
@@ -232,14 +239,14 @@ impl Strong {
         // In one order, whichever way two renamings go.
         let mut pointers = [(bucket, &from), (bucket, &to)];
         pointers.sort();
-        let held = self.take(Some(bucket), &pointers[..if from == to { 1 } else { 2 }]).await?;
+        let mut held = self.take(Some(bucket), &pointers[..if from == to { 1 } else { 2 }]).await?;
         let loaded = self.hydrate(Reader::Strong, &Explanation::default()).await?;
         let table_id = loaded.and_then(|it| {
             let found = it.snapshot.contents.table(bucket, &from);
             found.map(|entry| entry.table_id.clone())
         });
         let rename = Rename { bucket: bucket.to_owned(), from, to, table_id };
-        self.change(Change::RenameTable(rename), &held).await.map(drop)
+        self.change(Change::RenameTable(rename), &mut held).await.map(drop)
     }
 
     /// Creates or replaces a view.
@@ -251,23 +258,25 @@ impl Strong {
         let view::Request { entry, base, metadata, .. } = request;
         let name = entry.identifier()?;
         let (bucket, key) = (entry.table_bucket.clone(), entry.metadata_location.clone());
-        let held = self.take(Some(&bucket), &[(&bucket, &name)]).await?;
+        let mut held = self.take(Some(&bucket), &[(&bucket, &name)]).await?;
         let change = match base {
             None => Change::CreateView(entry),
             Some(base) => Change::ReplaceView(Box::new((base, entry))),
         };
-        self.check(&change).await?;
+        if let Some(Answer::View(entry)) = self.check(&change).await? {
+            return Ok(entry);
+        }
         let file = metadata.map(|contents| {
             let point = CrashPoint::CatalogViewMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let writes = file.is_some();
-        self.put_file(file, &held).await?;
-        match self.change(change, &held).await {
+        self.put_file(file.as_ref(), &held).await?;
+        match self.change(change, &mut held).await {
             Ok(Answer::View(entry)) => Ok(entry),
             Ok(other) => Err(unexpected(&other)),
             Err(refusal) => {
-                if writes && !refusal.leaves_it_unknown() && self.is_admitted() {
+                if writes && !refusal.leaves_it_unknown() {
                     self.take_back(&bucket, &key, &held).await;
                 }
                 Err(refusal)
@@ -281,14 +290,14 @@ impl Strong {
     ///
     /// As [`Strong::change`] has them.
     pub async fn drop_view(&self, bucket: &str, view: &Identifier) -> Result<(), Refusal> {
-        let held = self.take(Some(bucket), &[(bucket, view)]).await?;
+        let mut held = self.take(Some(bucket), &[(bucket, view)]).await?;
         let loaded = self.hydrate(Reader::Strong, &Explanation::default()).await?;
         let seen = loaded.and_then(|it| {
             let found = it.snapshot.contents.view(bucket, view);
             found.map(|entry| entry.view_id.clone())
         });
         let change = Change::DropView(bucket.to_owned(), view.clone(), seen);
-        self.change(change, &held).await.map(drop)
+        self.change(change, &mut held).await.map(drop)
     }
 
     /// Publishes a commit.
@@ -305,7 +314,7 @@ impl Strong {
             to.is_ok_and(|to| to != request.from_prefix)
         };
         let names = moves.then_some(&*bucket);
-        let held = self.take(names, &[(&bucket, &request.table)]).await?;
+        let mut held = self.take(names, &[(&bucket, &request.table)]).await?;
         let change = Change::Commit(Box::new(Commit {
             bucket: bucket.clone(),
             table: request.table,
@@ -313,20 +322,22 @@ impl Strong {
             warehouse_location: request.warehouse_location,
             format_version: request.format_version,
         }));
-        self.check(&change).await?;
+        if let Some(Answer::Committed(table, is_replay)) = self.check(&change).await? {
+            return Ok(Committed { table, commit_id, is_replay });
+        }
         let file = request.metadata.map(|contents| {
             let point = CrashPoint::CatalogCommitMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let removes_file = file.is_some() && request.has_fresh_name;
-        self.put_file(file, &held).await?;
-        match self.change(change, &held).await {
+        self.put_file(file.as_ref(), &held).await?;
+        match self.change(change, &mut held).await {
             Ok(Answer::Committed(table, is_replay)) => {
                 Ok(Committed { table, commit_id, is_replay })
             }
             Ok(other) => Err(unexpected(&other)),
             Err(refusal) => {
-                if removes_file && !refusal.leaves_it_unknown() && self.is_admitted() {
+                if removes_file && !refusal.leaves_it_unknown() {
                     self.take_back(&bucket, &key, &held).await;
                 }
                 Err(refusal)

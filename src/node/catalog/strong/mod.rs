@@ -16,7 +16,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 
 use super::depot::Depot;
+use super::locks;
 use super::locks::Locks;
+use crate::node::seams::LockMode;
 use crate::node::store::system::SystemStat;
 use crate::protocol::catalog::fence::BucketFence;
 use crate::protocol::catalog::fence::Cancelled;
@@ -197,9 +199,11 @@ impl Strong {
     /// # Errors
     ///
     /// As the change has them; [`Class::Unavailable`] when the catalog is closed to writers; [`Class::Unknown`].
-    pub async fn change(&self, change: Change, locks: &Locks) -> Result<Answer, Refusal> {
+    pub async fn change(&self, change: Change, locks: &mut Locks) -> Result<Answer, Refusal> {
         let change = Arc::new(change);
         let _turn = self.writing.lock().await;
+        // Bytes alone do not say which of two equal snapshots is the later one: one process after the other.
+        locks.take(self.depot.store(), &locks::snapshot(), LockMode::Exclusive).await?;
         for _ in 0..RACES_MAX {
             let loaded = self.hydrate(Reader::Strong, &Explanation::default()).await?;
             let (memory, rules, wanted) = (self.memory(), self.rules, Arc::clone(&change));
@@ -210,9 +214,7 @@ impl Strong {
                 Plan::Write(planned) => planned,
             };
             if !self.is_admitted() {
-                return Err(Class::Unavailable.because(
-                    "the catalog was restarted and is closed to writers until it is verified and opened",
-                ));
+                return Err(closed());
             }
             let outcome = self.depot.perform(&planned.write, locks).await;
             match outcome {
@@ -252,6 +254,13 @@ impl Strong {
         }
         Err(Class::Conflict.because("others were faster each time; nothing was written"))
     }
+}
+
+/// Why a catalog that was restarted changes nothing.
+fn closed() -> Refusal {
+    Class::Unavailable.because(
+        "the catalog was restarted and is closed to writers until it is verified and opened",
+    )
 }
 
 fn stat_of(stat: &SystemStat) -> Stat {

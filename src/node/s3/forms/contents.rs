@@ -167,7 +167,7 @@ mod tests {
             (b"abc\r\n--end", 0..=100, Untaken::BrokenOff),
             (b"abc\r\n--end--", 0..=2, Untaken::TooLarge),
             (b"abc\r\n--end--", 4..=9, Untaken::TooSmall),
-            (b"\r\n--end--", 5..=4, Untaken::TooSmall),
+            (b"\r\n--end--", RangeInclusive::new(5, 4), Untaken::TooSmall),
         ] {
             for piece in [1, 4, 100] {
                 assert_eq!(read(text, piece, length.clone()).await, Err(why), "{length:?}");

@@ -45,6 +45,7 @@ use super::convert;
 use super::rights::Asked;
 use super::tags;
 use super::unsupported;
+use crate::node::catalog::bridge::Pass;
 use crate::node::store::api::BodyError;
 use crate::node::store::api::BodyStream;
 use crate::node::store::api::Metadata;
@@ -163,7 +164,8 @@ impl Forms {
             tags: None,
             from: head.extensions.get().copied(),
         };
-        let pass = permit(&self.gate.rights, &self.gate.catalog, &asked).await?;
+        let mut pass = Pass::default();
+        permit(&self.gate.rights, &self.gate.catalog, &asked, &mut pass).await?;
         let answer_as = AnswerAs::of(fields, &bucket, &key, &head.headers);
         let put = self.put_request(fields, &headers, caller, (bucket, key)).await?;
         let contents = Contents::new(&mut form, body, length);

@@ -65,7 +65,8 @@ async fn as_many_drives_as_there_is_parity_may_be_away_while_reading() {
 /// any mix: it is read, whole, and stands on a write quorum again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_of_four_drives_may_lose_a_key_or_its_bucket() {
-    let losses: [(&str, fn(&std::path::Path)); 4] = [
+    type Lose = fn(&std::path::Path);
+    let losses: [(&str, Lose); 4] = [
         ("the bucket", |bucket| std::fs::remove_dir_all(bucket).unwrap()),
         ("the key", |bucket| std::fs::remove_dir_all(bucket.join("k")).unwrap()),
         ("xl.meta", |bucket| std::fs::remove_file(bucket.join("k/xl.meta")).unwrap()),

@@ -62,7 +62,11 @@ async fn objects_are_compared_by_their_etags() {
 async fn who_lost_a_named_lock_changes_nothing() {
     let bench = Bench::new(4, BucketState::Unversioned).await;
     let etag = write(&bench, b"one", absent()).await.unwrap();
-    let lock = bench.store.lock_named("table", LockMode::Exclusive).await.unwrap();
+    let lock = bench
+        .store
+        .lock_named("table", LockMode::Exclusive, bench.store.lock_wait())
+        .await
+        .unwrap();
     let under = [&lock];
     let put = |bytes: &'static [u8]| {
         let (bytes, user) = (Bytes::from_static(bytes), BTreeMap::new());

@@ -92,7 +92,11 @@ impl Memory {
     pub fn look(&self, stat: Option<&Stat>) -> Result<Look, Refusal> {
         check_etag(stat)?;
         let is_same = match stat {
-            Some(stat) => self.etag.as_ref() == Some(&stat.etag),
+            // Two snapshots with the same bytes are told apart by their epochs.
+            Some(stat) => {
+                self.etag.as_ref() == Some(&stat.etag)
+                    && (stat.epoch.is_none() || stat.epoch == self.epoch)
+            }
             None => self.etag.is_none() && !self.is_required,
         };
         Ok(if self.is_hydrated && is_same { Look::Use } else { Look::Reload })
