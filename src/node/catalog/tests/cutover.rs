@@ -130,3 +130,84 @@ async fn both_gates_write_version_2_and_it_stays() {
         assert_eq!(version(&made).await, expected, "{gates:?}");
     }
 }
+
+#[tokio::test]
+async fn f42_both_gates_close_table_data_until_version_2_is_written() {
+    use crate::node::catalog::bridge::Access;
+    use crate::node::catalog::bridge::Pass;
+    let mut made = Deployment::new().await;
+    ready(&made).await;
+    assert_eq!(made.ask("POST", MIGRATION, None).await.0, 200);
+    made.restart(Backing::DurableStrong, Gates { requested: true, fleet_confirmed: true });
+    let pass = |made: &Deployment| {
+        let catalog = process(
+            &made.bench,
+            Backing::DurableStrong,
+            Gates { requested: true, fleet_confirmed: true },
+        );
+        async move {
+            let mut pass = Pass::default();
+            catalog.pass(&mut pass, Some("root"), "lake1", "any/key", Access::Read).await.is_ok()
+        }
+    };
+    assert_eq!(made.ask("GET", EVENTS, None).await.0, 200, "the control plane is open");
+    assert!(!pass(&made).await, "the data plane is not");
+    made.catalog.admit().await.unwrap();
+    let scratch = json!({ "namespace": ["scratch"] });
+    assert_eq!(made.ask("POST", "lake1/namespaces", Some(scratch)).await.0, 200);
+    assert!(pass(&made).await);
+}
+
+#[tokio::test]
+async fn two_processes_of_one_snapshot_never_lose_a_change_of_the_other() {
+    let mut made = Deployment::new().await;
+    ready(&made).await;
+    assert_eq!(made.ask("POST", MIGRATION, None).await.0, 200);
+    made.restart(Backing::DurableStrong, V1);
+    made.catalog.admit().await.unwrap();
+    let other = process(&made.bench, Backing::DurableStrong, V1);
+    other.admit().await.unwrap();
+    for turn in 0..4 {
+        let scratch = json!({ "namespace": [format!("n{turn}")] });
+        let made_by_other = ask_as(&other, "root", "POST", "lake1/namespaces", Some(scratch)).await;
+        assert_eq!(made_by_other.0, 200, "{made_by_other:?}");
+        assert_eq!(made.set(&format!("k{turn}"), json!({})).await.0, 200);
+    }
+    // The same bytes as before, and not the same snapshot (M22): nobody goes back behind it.
+    let scratch = json!({ "namespace": ["passing"] });
+    let asked = ask_as(&other, "root", "POST", "lake1/namespaces", Some(scratch)).await;
+    assert_eq!(asked.0, 200);
+    let dropped = ask_as(&other, "root", "DELETE", "lake1/namespaces/passing", None).await;
+    assert_eq!(dropped.0, 204);
+    assert_eq!(made.set("last", json!({})).await.0, 200);
+    let (status, listed) = ask_as(&other, "root", "GET", "lake1/namespaces", None).await;
+    assert_eq!((status, listed["namespaces"].as_array().unwrap().len()), (200, 5), "{listed}");
+    let (_, pointer) =
+        ask_as(&other, "root", "GET", &format!("{EVENTS}/metadata-location"), None).await;
+    assert_eq!(pointer["generation"], 6);
+}
+
+#[tokio::test]
+async fn f30_a_snapshot_that_disappears_is_missed_and_never_made_anew() {
+    let mut made = Deployment::new().await;
+    ready(&made).await;
+    assert_eq!(made.ask("POST", MIGRATION, None).await.0, 200);
+    made.restart(Backing::DurableStrong, V1);
+    made.catalog.admit().await.unwrap();
+    let key = crate::protocol::catalog::keys::SNAPSHOT;
+    let kept = made.bench.store.read_system(key).await.unwrap().unwrap();
+    made.bench.store.remove_system(key, Default::default(), &[]).await.unwrap();
+    assert_eq!(made.ask("GET", EVENTS, None).await.0, 500);
+    let refused = made.set("a", json!({})).await;
+    assert_eq!(kind(&refused), (503, "RESTException"), "known, since nothing was written");
+    assert_eq!(made.bench.store.read_system(key).await.unwrap(), None);
+    let put = made.bench.store.write_system(
+        key,
+        kept.contents.clone(),
+        kept.stat.user.clone(),
+        Default::default(),
+        &[],
+    );
+    put.await.unwrap();
+    assert_eq!(made.set("a", json!({})).await.0, 200, "it heals when it is put back");
+}

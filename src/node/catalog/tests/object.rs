@@ -153,3 +153,121 @@ async fn f47_f48_what_this_backing_does_not_do() {
     let both = made.ask("POST", "lake1/namespaces/sales/properties", Some(both)).await;
     assert_eq!(kind(&both), (422, "UnprocessableEntityException"));
 }
+
+#[tokio::test]
+async fn f9_to_f12_what_a_commit_is_based_on_and_what_it_refers_to() {
+    let made = Deployment::new().await;
+    let before = made.pointer().await.1;
+    let (_, loaded) = made.ask("GET", EVENTS, None).await;
+    let location = loaded["metadata"]["location"].as_str().unwrap().to_owned();
+    let current = loaded["metadata-location"].as_str().unwrap().to_owned();
+    let folder = current.rsplit_once('/').unwrap().0;
+    let moved = |to: &str, token: &str| {
+        json!({
+            "new-metadata-location": to,
+            "expected-metadata-location": current,
+            "expected-version-token": token,
+        })
+    };
+    let token = before["version-token"].as_str().unwrap();
+    let stale = made.ask("POST", EVENTS, Some(moved(&current, "token-of-nobody"))).await;
+    assert_eq!(kind(&stale), (409, "CommitFailedException"), "F9");
+    let unmet = json!({
+        "requirements": [{ "type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 5 }],
+        "updates": [],
+    });
+    let unmet = made.ask("POST", EVENTS, Some(unmet)).await;
+    assert_eq!(kind(&unmet), (409, "CommitFailedException"), "F10");
+    let absent = format!("{folder}/00009-absent.metadata.json");
+    let absent = made.ask("POST", EVENTS, Some(moved(&absent, token))).await;
+    assert_eq!(kind(&absent), (400, "BadRequestException"), "F11");
+    let outside = made.ask("POST", EVENTS, Some(moved("s3://lake1/elsewhere.json", token))).await;
+    assert_eq!(kind(&outside), (400, "BadRequestException"), "F11");
+    let snapshot = json!({
+        "snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1_795_960_359_804_i64,
+        "manifest-list": format!("{location}/metadata/snap-1.avro"),
+        "summary": { "operation": "append" }, "schema-id": 0,
+    });
+    let append = json!({
+        "requirements": [],
+        "updates": [{ "action": "add-snapshot", "snapshot": snapshot }],
+    });
+    let append = made.ask("POST", EVENTS, Some(append)).await;
+    assert_eq!(kind(&append), (400, "BadRequestException"), "F12");
+    assert_eq!(made.pointer().await.1, before, "nothing moved the pointer");
+    // What is current already is no change (M24).
+    let (status, same) = made.ask("POST", EVENTS, Some(moved(&current, token))).await;
+    assert_eq!((status, &same["version-token"]), (200, &before["version-token"]));
+    // A commit whose metadata file could not be published has left none behind (M18).
+    let folder = folder.strip_prefix("s3://lake1/").unwrap();
+    let request = crate::node::store::api::ListRequest {
+        bucket: "lake1".to_owned(),
+        prefix: folder.to_owned(),
+        limit: 10,
+        ..Default::default()
+    };
+    assert_eq!(made.bench.store.list(request).await.unwrap().entries.len(), 1);
+}
+
+#[tokio::test]
+async fn a_key_alone_finds_the_commit_that_was_made_with_it() {
+    let made = Deployment::new().await;
+    let both = json!({ "commit-id": "one", "idempotency-key": "k" });
+    let (_, first) = made.set("a", both).await;
+    let (status, again) = made.set("a", json!({ "idempotency-key": "k" })).await;
+    assert_eq!((status, &again["commit-id"]), (200, &json!("one")), "{again}");
+    assert_eq!(again["version-token"], first["version-token"]);
+    let (_, pointer) = made.pointer().await;
+    assert_eq!(pointer["generation"], 2, "it was not done twice");
+    let other = json!({ "commit-id": "two", "idempotency-key": "k" });
+    assert_eq!(kind(&made.set("a", other).await), (409, "CommitFailedException"));
+    let long = "x".repeat(2_000);
+    assert_eq!(kind(&made.set("a", json!({ "writer": long })).await), (400, "BadRequestException"));
+}
+
+#[tokio::test]
+async fn f44_f45_keys_of_tables_are_closed_to_who_has_no_table_policy() {
+    use crate::node::catalog::bridge::Access;
+    use crate::node::catalog::bridge::Pass;
+    let made = Deployment::new().await;
+    let (_, loaded) = made.ask("GET", EVENTS, None).await;
+    let location = loaded["metadata"]["location"].as_str().unwrap();
+    let inside = format!("{}/data/1.parquet", location.strip_prefix("s3://lake1/").unwrap());
+    let pass = |who: Option<&'static str>, key: String, access: Access| {
+        let catalog = &made.catalog;
+        async move {
+            let mut pass = Pass::default();
+            let passed = catalog.pass(&mut pass, who, "lake1", &key, access).await;
+            passed.map_err(|error| error.code().as_str().to_owned())
+        }
+    };
+    for access in [Access::Read, Access::Write] {
+        assert_eq!(pass(Some("root"), inside.clone(), access).await, Ok(()));
+        assert_eq!(pass(Some(READER), "outside".to_owned(), access).await, Ok(()));
+        for who in [Some(READER), None] {
+            let denied = pass(who, inside.clone(), access).await;
+            assert_eq!(denied, Err("AccessDenied".to_owned()), "{who:?}");
+        }
+    }
+    let reserved = ".rustfs-table/x".to_owned();
+    let written = pass(Some("root"), reserved.clone(), Access::Write).await;
+    assert_eq!(written, Err("InvalidRequest".to_owned()), "F45");
+    assert_eq!(pass(Some("root"), reserved, Access::Read).await, Ok(()));
+    // F43: a table bucket without its entry is closed to everybody.
+    let key = crate::protocol::catalog::keys::bucket_entry("lake1");
+    made.bench.store.remove_system(&key, Default::default(), &[]).await.unwrap();
+    let denied = pass(Some("root"), inside, Access::Read).await;
+    assert_eq!(denied, Err("AccessDenied".to_owned()), "F43");
+}
+
+#[tokio::test]
+async fn a_table_bucket_goes_only_when_nothing_is_left_of_it() {
+    let made = Deployment::new().await;
+    let full = made.catalog.remove_bucket("lake1").await.unwrap_err();
+    assert_eq!(full.class, crate::protocol::catalog::refusal::Class::Conflict, "{full}");
+    made.bench.store.create_bucket("lake9").await.unwrap();
+    assert_eq!(made.ask("PUT", "buckets/lake9", None).await.0, 200);
+    made.catalog.remove_bucket("lake9").await.unwrap().unwrap();
+    let root = crate::protocol::catalog::keys::bucket_root("lake9");
+    assert_eq!(made.bench.store.list_system(&root).await.unwrap(), []);
+}
