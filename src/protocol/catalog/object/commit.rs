@@ -112,10 +112,12 @@ pub fn needs_history(durable: &Durable, request: &Request) -> bool {
 pub fn next(durable: &Durable, request: &Request) -> Result<Step<Committed>, Refusal> {
     let wanted = &request.record;
     if let (Some(found), Some(commit)) = (&durable.table, &durable.commit)
+        && durable.fence.is_some()
         && is_finished(durable, &found.value, commit, wanted)
     {
         // A fence is no reason to deny what was done before it: the client would do it again elsewhere.
-        return Ok(Step::Done(done(&found.value, commit, true)));
+        let is_replay = commit.new_version_token != wanted.new_version_token;
+        return Ok(Step::Done(done(&found.value, commit, is_replay)));
     }
     permit::check_bucket(durable.fence.as_ref(), Purpose::Change)?;
     let found = active(durable.table.as_ref(), &request.table)?;

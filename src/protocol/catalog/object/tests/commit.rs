@@ -465,14 +465,22 @@ fn f20_a_commit_may_not_move_into_another_tables_prefix() {
 }
 
 #[test]
-fn f21_a_fenced_table_takes_no_commit_and_no_replay() {
+fn f21_a_fenced_table_takes_no_commit_and_tells_what_was_done_before() {
     let mut depot = Depot::with_orders(1);
     run(&mut depot, &request(2, "t"), None).done();
     let fence = BucketFence::preparing(BUCKET, "m", false, None);
     depot.put(&keys::bucket_fence(BUCKET), compact(&fence));
     assert_eq!(run(&mut depot, &request(3, "t"), None).refused().class, Class::Conflict);
-    assert_eq!(run(&mut depot, &request(2, "t2"), None).refused().class, Class::Conflict);
     assert_eq!(recover(&mut depot, true, None).refused().class, Class::Conflict);
+    let fenced = depot.objects.clone();
+    let replay = run(&mut depot, &request(2, "t2"), None).done();
+    assert_eq!((&*replay.table.version_token, replay.is_replay), ("t", true));
+    assert_eq!(depot.objects, fenced, "a replay writes nothing");
+    // What is not finished needs a write, and a fence takes none.
+    depot.remove(&keys::bucket_fence(BUCKET));
+    let mut staged = crashed(&request(2, "t"), CrashPoint::CatalogCommitPointerMoved);
+    staged.put(&keys::bucket_fence(BUCKET), compact(&fence));
+    assert_eq!(run(&mut staged, &request(2, "t2"), None).refused().class, Class::Conflict);
 }
 
 #[test]
