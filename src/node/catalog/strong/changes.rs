@@ -315,7 +315,7 @@ impl Strong {
         }));
         self.check(&change).await?;
         let file = request.metadata.map(|contents| {
-            let point = CrashPoint::CatalogCommitMetadataWritten;
+            let point = CrashPoint::CatalogStrongMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let removes_file = file.is_some() && request.has_fresh_name;
