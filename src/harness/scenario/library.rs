@@ -133,6 +133,7 @@ built_in! {
     "canary": [
         "acknowledges-before-its-quorum",
         "deletes-referenced-authority",
+        "forgets-fences",
         "heals-without-checking",
         "keeps-discarded-staging",
         "keeps-two-null-versions",
