@@ -316,6 +316,7 @@ mod tests {
             keys: vec![key],
             surplus: Vec::new(),
             replacement: Vec::new(),
+            catalog: None,
             bytes_read: 0,
         }
     }

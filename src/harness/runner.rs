@@ -27,6 +27,7 @@
 //! | [`watch`] | looks at the records of replacements on the way |
 //! | [`awaited`] | a state that a node has to tell |
 //! | [`operate`] | an operator's tool, used on stopped drives |
+//! | [`tables`], [`writers`] | the table catalog, asked by an operator and by committers |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
@@ -46,7 +47,9 @@ pub mod recorded;
 pub mod selection;
 pub mod settle;
 pub mod suite;
+pub mod tables;
 pub mod waiting;
 pub mod watch;
+pub mod writers;
 
 pub use suite::run;

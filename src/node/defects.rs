@@ -84,6 +84,10 @@ impl Rules for Bent {
         let passes_over = self.has(Defect::PassesOverNullVersions) && version.is_null();
         !passes_over && self.sound.brings(version)
     }
+
+    fn heeds_fences(&self) -> bool {
+        !self.has(Defect::ForgetsFences) && self.sound.heeds_fences()
+    }
 }
 
 #[cfg(test)]
@@ -92,7 +96,7 @@ mod tests {
     use crate::node::replacement;
 
     /// What each rule answers, in one line.
-    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 9]) {
+    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 10]) {
         let flags = [
             rules.verifies_frames(),
             rules.heals_by_contents(),
@@ -103,6 +107,7 @@ mod tests {
             rules.walks_below_keys(),
             rules.discards_staging(),
             rules.brings(VersionId::NULL),
+            rules.heeds_fences(),
         ];
         (rules.write_quorum(3), rules.moment_ns(7 * SECOND_NS, 9 * SECOND_NS, 0), flags)
     }
@@ -110,7 +115,7 @@ mod tests {
     #[test]
     fn every_defect_bends_exactly_one_rule() {
         let after_the_newest = 9 * SECOND_NS + 1;
-        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 9]));
+        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 10]));
         // Those of replacements bend no rule but the course of a generation.
         let of_rules = Defect::ALL.iter().filter(|it| !replacement::bends_course(**it));
         for defect in of_rules {

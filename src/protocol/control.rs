@@ -119,6 +119,8 @@ pub enum Defect {
     ResumesOnChangedMount,
     /// A rebuild passes over null versions, and takes its target for whole.
     PassesOverNullVersions,
+    /// A change of the table catalog does not look for fences.
+    ForgetsFences,
 }
 
 impl Defect {
@@ -139,5 +141,6 @@ impl Defect {
         Self::DeletesReferencedAuthority,
         Self::ResumesOnChangedMount,
         Self::PassesOverNullVersions,
+        Self::ForgetsFences,
     ];
 }

@@ -54,6 +54,10 @@ pub trait Rules: Send + Sync {
     fn brings(&self, _version: VersionId) -> bool {
         true
     }
+    /// Whether a change of the table catalog looks for the fences of a migration.
+    fn heeds_fences(&self) -> bool {
+        true
+    }
 }
 
 /// The rules as they should be.

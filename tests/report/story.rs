@@ -432,6 +432,7 @@ pub fn census(plan: &Plan, lost: bool) -> Census {
         keys: (0..if lost { 18 } else { 6 }).map(key).collect(),
         surplus: Vec::new(),
         replacement: Vec::new(),
+        catalog: None,
         bytes_read: 18 * 524_288,
     }
 }

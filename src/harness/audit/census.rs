@@ -33,8 +33,23 @@ pub struct Census {
     /// What the drives hold of the replacement protocol; a drive that holds nothing of it is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replacement: Vec<ReplacementCensus>,
+    /// What they hold of the table catalog; `None` when nobody looked, or there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogCensus>,
     /// Bytes read and hashed, for the figures.
     pub bytes_read: u64,
+}
+
+/// What the drives together hold of the table catalog.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogCensus {
+    /// The text of every object of the catalog's own, by its key in the meta bucket.
+    pub objects: BTreeMap<String, String>,
+    /// The text of the metadata files that tables have now, by `bucket/key`.
+    pub metadata: BTreeMap<String, String>,
+    /// What cannot be read from the drives, and why.
+    pub unreadable: Vec<String>,
 }
 
 /// What one drive holds of the replacement protocol.

@@ -179,6 +179,7 @@ fn census_of(pool: &Pool, trees: &[Tree], options: &AuditOptions) -> Census {
         keys,
         surplus,
         replacement: replacement::of_pool(pool),
+        catalog: None,
         bytes_read,
     }
 }

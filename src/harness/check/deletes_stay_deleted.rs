@@ -309,6 +309,7 @@ mod tests {
             keys: Vec::new(),
             surplus: Vec::new(),
             replacement: Vec::new(),
+            catalog: None,
             bytes_read: 0,
         };
         let facts = Facts {

@@ -3,14 +3,17 @@
 //! A checker gets facts ([`Witnesses`]) and answers with a [`Judgement`]. It has no clock, file,
 //! socket or dice and knows no protocol code; `audit` and `workload` have gathered what it sees.
 
+mod acknowledged_commits_survive;
 mod acknowledged_writes_survive;
 mod checksums_match;
+mod commits_are_linear;
 mod conditional_writes_are_atomic;
 mod deletes_stay_deleted;
 mod drives_agree;
 mod every_version_is_full;
 mod evidence_is_retained;
 pub mod facts;
+mod fence_holds;
 mod findings;
 mod generations;
 mod historical_data_on_target;
@@ -27,6 +30,8 @@ mod proof_is_true;
 mod reads_are_linearizable;
 mod service_returned;
 mod sightings;
+mod snapshot_equals_source;
+mod tables;
 mod versions_are_ordered;
 
 pub use facts::Facts;
@@ -192,6 +197,26 @@ pub const INVARIANTS: &[Invariant] = &[
         name: historical_data_on_target::NAME,
         promise: "A rebuild that is claimed to be complete has brought every historical version.",
         judge: historical_data_on_target::judge,
+    },
+    Invariant {
+        name: acknowledged_commits_survive::NAME,
+        promise: "Acknowledged commits survive, each once; refused ones stay away.",
+        judge: acknowledged_commits_survive::judge,
+    },
+    Invariant {
+        name: commits_are_linear::NAME,
+        promise: "The commits of a table are one chain, and each made a generation of its own.",
+        judge: commits_are_linear::judge,
+    },
+    Invariant {
+        name: snapshot_equals_source::NAME,
+        promise: "While a migration stands and nobody has taken over, the snapshot is what was copied.",
+        judge: snapshot_equals_source::judge,
+    },
+    Invariant {
+        name: fence_holds::NAME,
+        promise: "While a migration stands, nothing object-backed is changed.",
+        judge: fence_holds::judge,
     },
 ];
 

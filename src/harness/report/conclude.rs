@@ -344,6 +344,7 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
         | Note::Damage { .. }
         | Note::Shared { .. }
         | Note::Release { .. }
+        | Note::Backing { .. }
         | Note::Told { .. } => None,
         Note::Tampered { drive, path, changed } => {
             let first = changed.first()?;

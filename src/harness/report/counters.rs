@@ -9,6 +9,7 @@ use super::passes;
 use crate::harness::audit::census::Census;
 use crate::harness::audit::census::VersionClass;
 use crate::harness::scenario::form::Counter;
+use crate::harness::workload::catalog::CatalogOp;
 use crate::harness::workload::history::Action;
 use crate::harness::workload::history::Condition;
 use crate::harness::workload::history::FaultPhase;
@@ -85,7 +86,18 @@ fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
         Counter::OverwritesWhileHeld => held(history, Changed::NullVersion),
         Counter::DeletesWhileHeld => held(history, Changed::Key),
         Counter::MarkersRemovedWhileHeld => held(history, Changed::Marker),
+        Counter::AcknowledgedCommits => commits(history, |op| op.is_acknowledged()),
+        Counter::RefusedCommits => commits(history, |op| op.outcome() == Outcome::Refused),
+        Counter::UnknownCommits => commits(history, |op| op.outcome() == Outcome::Ambiguous),
+        Counter::CommitsResolved => commits(history, |op| {
+            op.is_acknowledged() && op.commit().is_some_and(|commit| commit.attempt > 0)
+        }),
     }
+}
+
+/// Attempts at commits.
+fn commits(history: &History, wanted: impl Fn(&CatalogOp) -> bool) -> u64 {
+    history.catalog.iter().filter(|op| op.commit().is_some() && wanted(op)).count() as u64
 }
 
 /// Changes of a kind while a drive was out of its slot.

@@ -186,6 +186,7 @@ mod tests {
             keys: Vec::new(),
             surplus: Vec::new(),
             replacement: held,
+            catalog: None,
             bytes_read: 0,
         };
         assert_eq!(longest_lineage(None), 0);

@@ -19,8 +19,10 @@ use super::life;
 use super::life::Addresses;
 use super::life::Life;
 use super::life::Trouble;
+use super::tables::Tables;
 use super::waiting::Waiting;
 use super::watch::Watch;
+use crate::harness::audit::census::Census;
 use crate::harness::fault::Injector;
 use crate::harness::fault::Progress;
 use crate::harness::report::CaseReport;
@@ -103,8 +105,8 @@ pub async fn run(
         Recorder::start(&directory.path(HISTORY), &plan.case, plan.seed, move |entry| match entry
             .event
         {
-            Event::Invoked(_) => counted.count_invoked(),
-            Event::Ended(_) => counted.count_ended(),
+            Event::Invoked(_) | Event::CatalogAsked(_) => counted.count_invoked(),
+            Event::Ended(_) | Event::CatalogAnswered(_) => counted.count_ended(),
             _ => {}
         })
         .map_err(CaseError::History)?;
@@ -220,7 +222,8 @@ async fn live(
         driver: Driver::new(client, recorder.clone(), endpoints),
         injector: Arc::clone(&injector),
         background: Background::start(Arc::clone(&injector)),
-        admin: Admin::new(credentials, REGION),
+        admin: Admin::new(credentials.clone(), REGION),
+        tables: Tables::new(credentials, REGION, plan.workload.timeout_ms),
         waiting: waiting.clone(),
         stop,
         step: options.step,
@@ -303,7 +306,7 @@ async fn judged(
     } else if !is_interrupted {
         (options.step)("census");
         recorder.phase("census");
-        match life::census(testbed).await {
+        match looked(testbed).await {
             Ok(census) => directory.write_census(&census)?,
             Err(error) => {
                 let reason = Chain(&error).to_string();
@@ -324,6 +327,12 @@ async fn judged(
         gathered?;
     }
     Ok(report)
+}
+
+/// Step 9: the drives, and what they hold of the table catalog.
+async fn looked(testbed: &Testbed) -> Result<Census, Trouble> {
+    let census = life::census(testbed).await?;
+    Ok(Census { catalog: life::catalog(testbed).await?, ..census })
 }
 
 /// Step 13: the verdict and its pages, without secrets and paths.

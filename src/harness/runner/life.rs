@@ -15,13 +15,17 @@ use tokio::task;
 use super::admin::Admin;
 use super::background::Background;
 use super::operate;
+use super::tables::Tables;
 use super::waiting::Waiting;
 use crate::harness::audit;
 use crate::harness::audit::AuditError;
 use crate::harness::audit::AuditOptions;
 use crate::harness::audit::DriveSource;
+use crate::harness::audit::census::CatalogCensus;
 use crate::harness::audit::census::Census;
 use crate::harness::fault::Injector;
+use crate::harness::operator::catalog::error::CatalogError;
+use crate::harness::operator::catalog::keep::held;
 use crate::harness::scenario::form::StartNode;
 use crate::harness::scenario::form::Step;
 use crate::harness::scenario::plan::Plan;
@@ -62,6 +66,9 @@ pub enum Trouble {
     /// The census could not be taken.
     #[error("the census failed")]
     Audit(#[from] AuditError),
+    /// What the drives hold of the table catalog could not be read.
+    #[error("the catalog on the drives")]
+    Catalog(#[from] CatalogError),
     /// A task of ours panicked.
     #[error("a task of the harness panicked")]
     Task(#[from] task::JoinError),
@@ -76,6 +83,7 @@ pub struct Life<'a> {
     pub(super) injector: Arc<Injector>,
     pub(super) background: Background,
     pub(super) admin: Admin,
+    pub(super) tables: Tables,
     pub(super) waiting: Waiting,
     /// Turns true when clients should stop.
     pub(super) stop: watch::Receiver<bool>,
@@ -116,6 +124,7 @@ impl Life<'_> {
                 Step::Inject(fault) => format!("{index} inject {}", fault.name()),
                 Step::Check(_) => break,
                 Step::Operator(step) => format!("{index} operator {}", step.tool.name()),
+                Step::Catalog(step) => format!("{index} catalog {}", step.name()),
                 step => format!("{index} {}", step.name()),
             };
             self.enter(&name);
@@ -126,7 +135,11 @@ impl Life<'_> {
                         self.driver.load(load, lists, &self.stop).await;
                     }
                 }
+                Step::Catalog(step) => self.ask_catalog(index, step).await?,
+                Step::Commits(commits) => self.commit_all(index, commits).await?,
+                Step::Restart(restart) => self.restart(restart).await?,
                 Step::Inject(fault) => {
+                    self.tables.arming(fault, self.testbed.armed());
                     self.waiting.on_ourselves(format!("{} to strike", fault.name()));
                     self.background.inject(fault).await?;
                     self.recovered().await?;
@@ -307,6 +320,12 @@ pub(super) async fn census(testbed: &Testbed) -> Result<Census, Trouble> {
         drives.map(|drive| DriveSource { name: drive.name, root: drive.root }).collect();
     let taken = task::spawn_blocking(move || audit::take(&drives, &AuditOptions::default()));
     Ok(taken.await??)
+}
+
+/// What the drives of `testbed` hold of the table catalog, on a thread of its own.
+pub(super) async fn catalog(testbed: &Testbed) -> Result<Option<CatalogCensus>, Trouble> {
+    let roots = testbed.drives().into_iter().map(|drive| drive.root).collect::<Vec<_>>();
+    Ok(task::spawn_blocking(move || held::held(&roots)).await??)
 }
 
 /// A node that ends by itself, or does not get ready, breaks a promise; anything else is our failure.

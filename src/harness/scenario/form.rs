@@ -9,6 +9,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::catalog::CatalogStep;
+use super::catalog::Commits;
+use super::catalog::Restart;
 use super::fault::Fault;
 use super::operator::OperatorStep;
 use super::plan::Filesystem;
@@ -256,6 +259,12 @@ pub enum Step {
     CreateBucket(OnBucket),
     /// A bucket is emptied and deleted.
     DeleteBucket(OnBucket),
+    /// Something is asked of the table catalog; another answer than it owes is a failure.
+    Catalog(CatalogStep),
+    /// Committers work on tables.
+    Commits(Commits),
+    /// Every armed fault has struck, every node is ended, configured and started.
+    Restart(Restart),
     /// Every armed fault has struck, and a node tells a state of its replacements; that it does not is a failure.
     Await(Await),
     /// Everything is healed, started and given time to become whole.
@@ -278,6 +287,9 @@ impl Step {
             Self::FlattenRecords(_) => "flatten_records",
             Self::CreateBucket(_) => "create_bucket",
             Self::DeleteBucket(_) => "delete_bucket",
+            Self::Catalog(_) => "catalog",
+            Self::Commits(_) => "commits",
+            Self::Restart(_) => "restart",
             Self::Await(_) => "await",
             Self::Settle(_) => "settle",
             Self::Check(_) => "check",
@@ -439,6 +451,14 @@ pub enum Counter {
     DeletesWhileHeld,
     /// Delete markers that were removed while a rebuild was held.
     MarkersRemovedWhileHeld,
+    /// Attempts at commits that were acknowledged.
+    AcknowledgedCommits,
+    /// Attempts at commits that were refused.
+    RefusedCommits,
+    /// Attempts at commits of which nobody can tell.
+    UnknownCommits,
+    /// Attempts at commits that were acknowledged after an earlier one of the same commit had ended otherwise.
+    CommitsResolved,
 }
 
 impl Counter {
@@ -467,6 +487,10 @@ impl Counter {
         Self::OverwritesWhileHeld,
         Self::DeletesWhileHeld,
         Self::MarkersRemovedWhileHeld,
+        Self::AcknowledgedCommits,
+        Self::RefusedCommits,
+        Self::UnknownCommits,
+        Self::CommitsResolved,
     ];
 
     /// Its name, as scenarios spell it.
@@ -495,6 +519,10 @@ impl Counter {
             Self::OverwritesWhileHeld => "overwrites_while_held",
             Self::DeletesWhileHeld => "deletes_while_held",
             Self::MarkersRemovedWhileHeld => "markers_removed_while_held",
+            Self::AcknowledgedCommits => "acknowledged_commits",
+            Self::RefusedCommits => "refused_commits",
+            Self::UnknownCommits => "unknown_commits",
+            Self::CommitsResolved => "commits_resolved",
         }
     }
 }

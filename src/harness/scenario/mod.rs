@@ -1,5 +1,6 @@
 //! Scenarios: as typed (`form`, `parse`, `validate`), as meant (`plan`). Pure: no clock, file or socket.
 
+pub mod catalog;
 pub mod fault;
 pub mod form;
 pub mod library;
@@ -8,3 +9,4 @@ pub mod parse;
 pub mod plan;
 pub mod size;
 pub mod validate;
+mod warehouses;

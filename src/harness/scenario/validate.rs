@@ -15,6 +15,8 @@ use super::form::TestbedForm;
 use super::operator::Misuse;
 use super::operator::OperatorStep;
 use super::parse::CANARY;
+use super::warehouses;
+use super::warehouses::Warehouses;
 use crate::harness::check;
 use crate::harness::operator::error::OperatorError;
 use crate::harness::workload::spec::LoadSpec;
@@ -214,6 +216,7 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
     }
     let mut away: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut buckets = Buckets::before(form);
+    let mut warehouses = Warehouses::default();
     for (index, step) in form.steps.iter().enumerate() {
         let path = format!("steps[{index}].{}", step.name());
         match step {
@@ -242,6 +245,9 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
             Step::CreateBucket(on) => buckets.change(form, &path, &on.bucket, true, problems),
             Step::DeleteBucket(on) => buckets.change(form, &path, &on.bucket, false, problems),
             Step::Await(state) => awaited(form, &path, state, problems),
+            Step::Catalog(step) => warehouses.asked(form, &path, step, problems),
+            Step::Commits(commits) => warehouses.committed(form, &path, commits, problems),
+            Step::Restart(restart) => warehouses::restarted(&path, restart, problems),
             Step::Settle(settle) => {
                 if settle.within_s == 0 {
                     add(problems, &format!("{path}.within_s"), "nothing settles within 0 seconds");

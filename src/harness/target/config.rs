@@ -11,6 +11,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use crate::harness::scenario::plan::TestbedPlan;
+use crate::protocol::config::CatalogConfig;
 use crate::protocol::config::NodeConfig;
 use crate::protocol::config::NodeEntry;
 use crate::protocol::config::Principal;
@@ -81,6 +82,16 @@ pub fn write(
 pub fn become_release(path: &Path, release: Release) -> io::Result<()> {
     let config: NodeConfig = yaml::read(path).map_err(io::Error::other)?;
     let text = yaml::write(&NodeConfig { release, ..config }).map_err(io::Error::other)?;
+    fs::write(path, text)
+}
+
+/// Has the node whose configuration lies at `path` serve the table catalog as `catalog` says from its next start on.
+///
+/// # Errors
+/// The file could not be read or written.
+pub fn become_catalog(path: &Path, catalog: CatalogConfig) -> io::Result<()> {
+    let config: NodeConfig = yaml::read(path).map_err(io::Error::other)?;
+    let text = yaml::write(&NodeConfig { catalog, ..config }).map_err(io::Error::other)?;
     fs::write(path, text)
 }
 

@@ -55,6 +55,7 @@ pub use identity::Identity;
 
 pub mod bench;
 pub mod capability;
+mod catalog;
 pub mod clean;
 pub(crate) mod drives;
 pub mod error;

@@ -34,6 +34,7 @@ use crate::harness::target::process::Start;
 use crate::harness::workload::history::Event;
 use crate::harness::workload::history::Fence;
 use crate::harness::workload::history::NodeState;
+use crate::protocol::config::CatalogConfig;
 use crate::protocol::config::Release;
 use crate::protocol::control::Arm;
 use crate::protocol::control::Defect;
@@ -65,6 +66,8 @@ pub(super) struct Node {
     events: Sink,
     defects: Vec<Defect>,
     arms: AtomicU64,
+    /// How often a node took an armed point.
+    armed: AtomicU64,
     life: Mutex<Option<Life>>,
     /// Held while the node is being started or ended.
     changing: tokio::sync::Mutex<()>,
@@ -110,6 +113,7 @@ impl Node {
             events,
             defects,
             arms: AtomicU64::new(1),
+            armed: AtomicU64::new(0),
             life: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
         }
@@ -123,6 +127,17 @@ impl Node {
     pub(super) fn become_release(&self, release: Release) -> Result<(), TestbedError> {
         config::become_release(&self.config, release)
             .map_err(TestbedError::io("configure", &self.config))
+    }
+
+    /// Has it serve the table catalog as `catalog` says from its next start on.
+    pub(super) fn become_catalog(&self, catalog: CatalogConfig) -> Result<(), TestbedError> {
+        config::become_catalog(&self.config, catalog)
+            .map_err(TestbedError::io("configure", &self.config))
+    }
+
+    /// Points that were armed in all its lives.
+    pub(super) fn armed(&self) -> u64 {
+        self.armed.load(Ordering::SeqCst)
     }
 
     /// The life that lasts, if any.
@@ -353,7 +368,10 @@ impl Node {
         let ArmRequest { point, nth, action, drive, bucket, key } = request;
         let arm = Arm { id, point, drive, bucket, key, nth, action };
         match life.control.arm(arm).await {
-            Ok(reached) => Ok((id, reached)),
+            Ok(reached) => {
+                self.armed.fetch_add(1, Ordering::SeqCst);
+                Ok((id, reached))
+            }
             Err(_) => Err(TestbedError::NotRunning { node: self.index }),
         }
     }

@@ -7,6 +7,8 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::catalog::CatalogAnswer;
+use super::catalog::CatalogRequest;
 use crate::harness::audit::census::DriveProblem;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::protocol::config::Release;
@@ -57,6 +59,10 @@ pub enum Event {
     Invoked(Operation),
     /// A client knows, or gives up knowing, how its request ended.
     Ended(Ending),
+    /// Something is about to be asked of the table catalog.
+    CatalogAsked(CatalogRequest),
+    /// How that ended for its client.
+    CatalogAnswered(CatalogAnswer),
     /// A fault changes its state.
     Fault(FaultEvent),
     /// Requests begun before this entry can no longer be held by what it names.
@@ -158,6 +164,11 @@ pub enum Note {
         node: usize,
         /// The release.
         release: Release,
+    },
+    /// Every node has this backing of the table catalog from its next start on.
+    Backing {
+        /// `object` or `durable-strong`.
+        backing: String,
     },
     /// A node told a refusal that it owed, and what had become of the records that were there before it started.
     Refused {

@@ -10,12 +10,14 @@
 //! | [`recorder`] | the one task that orders everything that happens |
 //! | [`client`] | one request, one answer, no retries |
 //! | [`answer`] | what an answer means for its client; pure |
+//! | [`catalog`] | words of the history about the table catalog |
 //! | [`driver`] | clients at work; [`memory`] is what they have learnt |
 //! | [`prepare`] | what stands before the load |
 //! | [`synthetic`] | large histories for measurements; pure |
 //! | [`final_reads`] | what the settled cluster answers |
 
 pub mod answer;
+pub mod catalog;
 pub mod client;
 pub mod content;
 pub mod driver;

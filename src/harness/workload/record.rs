@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::catalog::CatalogOp;
 use super::history::Action;
 use super::history::Ending;
 use super::history::Entry;
@@ -38,6 +39,8 @@ pub struct History {
     pub keys: BTreeMap<ObjectKey, Vec<usize>>,
     /// Positions in `ops` of everything about a bucket as such (listings included), in order.
     pub buckets: BTreeMap<String, Vec<usize>>,
+    /// Every request to the table catalog, in the order of invocation.
+    pub catalog: Vec<CatalogOp>,
     /// What was done to the cluster.
     pub faults: Vec<At<FaultEvent>>,
     /// Where everything was settled with every drive present.
@@ -60,6 +63,8 @@ pub struct History {
     pub torn: Option<TornTail>,
     /// From the operation's number to its position in `ops`.
     positions: BTreeMap<u64, usize>,
+    /// From the number of a request to the catalog to its position in `catalog`.
+    asks: BTreeMap<u64, usize>,
 }
 
 /// Something with its place in the history.
@@ -297,6 +302,22 @@ impl History {
                     return malformed(format!("operation {} ends twice", answer.op));
                 }
                 (op.ended, op.ended_us, op.answer) = (seq, at_us, Some(answer));
+            }
+            Event::CatalogAsked(asked) => {
+                if self.asks.insert(asked.ask, self.catalog.len()).is_some() {
+                    return malformed(format!("request {} is asked twice", asked.ask));
+                }
+                self.catalog.push(CatalogOp { asked, invoked: seq, ended: None, answer: None });
+            }
+            Event::CatalogAnswered(answer) => {
+                let Some(position) = self.asks.get(&answer.ask) else {
+                    return malformed(format!("request {} ends without a beginning", answer.ask));
+                };
+                let op = &mut self.catalog[*position];
+                if op.answer.is_some() {
+                    return malformed(format!("request {} ends twice", answer.ask));
+                }
+                (op.ended, op.answer) = (Some(seq), Some(answer));
             }
             Event::Fault(fault) => self.faults.push(At { seq, at_us, what: fault }),
             Event::Fence(Fence::Settled) => self.settled.push(At { seq, at_us, what: () }),

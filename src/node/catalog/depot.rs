@@ -56,6 +56,11 @@ impl Depot {
         self.release != CatalogRelease::WithoutFences
     }
 
+    /// Whether changes look for them.
+    pub fn heeds_fences(&self) -> bool {
+        self.knows_fences() && self.store.heeds_fences()
+    }
+
     /// The newest version of snapshots that the release reads.
     pub fn snapshot_version_max(&self) -> u32 {
         match self.release {

@@ -130,6 +130,11 @@ impl Store {
         self.parts.rules.write_quorum(asked)
     }
 
+    /// Whether changes of the table catalog look for the fences of a migration, after the rules.
+    pub fn heeds_fences(&self) -> bool {
+        self.parts.rules.heeds_fences()
+    }
+
     /// The code of a geometry.
     pub(super) fn erasure(&self, data: usize, parity: usize) -> Result<Arc<Erasure>, StoreError> {
         let mut codecs = self.codecs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

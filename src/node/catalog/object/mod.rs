@@ -44,7 +44,7 @@ use crate::protocol::catalog::refusal::Refusal;
 ///
 /// As reading and decoding have them.
 pub async fn fence(depot: &Depot, bucket: &str) -> Result<Option<BucketFence>, Refusal> {
-    if !depot.knows_fences() {
+    if !depot.heeds_fences() {
         return Ok(None);
     }
     let decode = |bytes: &[u8]| BucketFence::decode(bucket, bytes);
@@ -58,7 +58,7 @@ pub async fn fence(depot: &Depot, bucket: &str) -> Result<Option<BucketFence>, R
 ///
 /// As reading and decoding have them.
 pub async fn registry_fence(depot: &Depot) -> Result<Option<RegistryFence>, Refusal> {
-    if !depot.knows_fences() {
+    if !depot.heeds_fences() {
         return Ok(None);
     }
     let found = depot.read_as(keys::REGISTRY_FENCE, RegistryFence::decode).await?;

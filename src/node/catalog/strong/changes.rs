@@ -326,7 +326,7 @@ impl Strong {
             return Ok(Committed { table, commit_id, is_replay });
         }
         let file = request.metadata.map(|contents| {
-            let point = CrashPoint::CatalogCommitMetadataWritten;
+            let point = CrashPoint::CatalogStrongMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let removes_file = file.is_some() && request.has_fresh_name;

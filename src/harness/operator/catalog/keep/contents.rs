@@ -40,6 +40,20 @@ pub fn each(
     folders: &[String],
     mut look: impl FnMut(Object) -> Result<(), CatalogError>,
 ) -> Result<(), CatalogError> {
+    each_or_why(drives, set_drives, folders, |object| look(object?))
+}
+
+/// As [`each`], and leaves it to `look` what an object means that cannot be read.
+///
+/// # Errors
+///
+/// The folders cannot be listed; what `look` says.
+pub fn each_or_why(
+    drives: &[Placed],
+    set_drives: usize,
+    folders: &[String],
+    mut look: impl FnMut(Result<Object, CatalogError>) -> Result<(), CatalogError>,
+) -> Result<(), CatalogError> {
     let mut places = BTreeSet::new();
     for drive in drives {
         for path in tree::list(&drive.root, folders)?.into_keys() {
@@ -50,9 +64,11 @@ pub fn each(
     }
     for (place, set) in places {
         let members: Vec<_> = drives.iter().filter(|drive| drive.set == set).collect();
-        if let Some(contents) = read(&members, set_drives, &place)? {
-            let (bucket, path) = place.split_once('/').unwrap_or((&place, ""));
-            look(Object { bucket: bucket.to_owned(), key: layout::decode_key(path), contents })?;
+        let (bucket, path) = place.split_once('/').unwrap_or((&place, ""));
+        let (bucket, key) = (bucket.to_owned(), layout::decode_key(path));
+        let object = read(&members, set_drives, &place).transpose();
+        if let Some(object) = object {
+            look(object.map(|contents| Object { bucket, key, contents }))?;
         }
     }
     Ok(())

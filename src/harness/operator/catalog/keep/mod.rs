@@ -7,6 +7,7 @@
 //! manifest selects the backup. Drives may be in use: then everything is copied between two equal looks.
 
 pub mod contents;
+pub mod held;
 pub mod manifest;
 pub mod restore;
 pub mod take;

@@ -1,0 +1,215 @@
+//! What the drives hold of the table catalog, decoded for the invariants: tables, commits, fences. Pure.
+//!
+//! Which state counts is told by the cut-over record: with it the snapshot, without it the objects.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::Witnesses;
+use super::findings::Examination;
+use super::findings::Found;
+use crate::harness::audit::census::CatalogCensus;
+use crate::harness::workload::catalog::CatalogOp;
+use crate::harness::workload::catalog::Commit;
+use crate::harness::workload::history::Outcome;
+use crate::harness::workload::record::History;
+
+/// The strong snapshot.
+pub(super) const SNAPSHOT: &str = "s3tables/catalog/strong-backing/snapshot.json";
+/// Says that the snapshot counts.
+const CUT_OVER: &str = "s3tables/catalog/backing-migration/firedrill-cut-over.json";
+
+/// A table, as its entry has it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Table {
+    pub(super) table_bucket: String,
+    pub(super) namespace: String,
+    pub(super) table: String,
+    pub(super) table_id: String,
+    pub(super) metadata_location: String,
+    pub(super) generation: u64,
+}
+
+impl Table {
+    /// Its name for people, and for what the history calls it.
+    pub(super) fn name(&self) -> String {
+        format!("{}.{}.{}", self.table_bucket, self.namespace, self.table)
+    }
+}
+
+/// A commit, as its record has it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Logged {
+    pub(super) commit_id: String,
+    pub(super) table_id: String,
+    pub(super) previous_metadata_location: String,
+    pub(super) new_metadata_location: String,
+    pub(super) status: String,
+}
+
+/// A row of a snapshot.
+#[derive(Debug, Deserialize)]
+struct Row {
+    commit: Logged,
+}
+
+/// A snapshot, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct Snapshot {
+    tables: Vec<Table>,
+    commits: Vec<Row>,
+}
+
+/// A metadata file, as far as it matters here.
+#[derive(Debug, Deserialize)]
+pub(super) struct Metadata {
+    #[serde(default)]
+    pub(super) properties: BTreeMap<String, String>,
+    #[serde(default, rename = "metadata-log")]
+    pub(super) log: Vec<Earlier>,
+}
+
+/// An earlier metadata file.
+#[derive(Debug, Deserialize)]
+pub(super) struct Earlier {
+    #[serde(rename = "metadata-file")]
+    pub(super) file: String,
+}
+
+/// The state that counts.
+#[derive(Debug)]
+pub(super) struct Catalog<'a> {
+    census: &'a CatalogCensus,
+    /// Tables by their names.
+    pub(super) tables: BTreeMap<String, Table>,
+    /// Commits by their tables' ids.
+    pub(super) commits: BTreeMap<String, Vec<Logged>>,
+}
+
+/// What drives hold of the catalog; without it, and for what of it cannot be read, it is told that nobody can tell.
+pub(super) fn census<'a>(
+    examination: &mut Examination,
+    witnesses: &Witnesses<'a>,
+) -> Option<&'a CatalogCensus> {
+    let census = examination.census(witnesses)?;
+    let Some(catalog) = &census.catalog else {
+        let message = "the drives hold no catalog".to_owned();
+        examination.found(Found::undecided("no_catalog", message));
+        return None;
+    };
+    for words in &catalog.unreadable {
+        examination.found(Found::undecided("unreadable_record", words.clone()));
+    }
+    Some(catalog)
+}
+
+/// Whether a durable-strong process has taken over.
+pub(super) fn is_cut_over(census: &CatalogCensus) -> bool {
+    census.objects.contains_key(CUT_OVER)
+}
+
+impl<'a> Catalog<'a> {
+    /// Decodes it; `None`, which is told, when there is none or something of it does not decode.
+    pub(super) fn of(examination: &mut Examination, witnesses: &Witnesses<'a>) -> Option<Self> {
+        let census = census(examination, witnesses)?;
+        let decoded = match is_cut_over(census) {
+            true => strong(census),
+            false => objects(census),
+        };
+        match decoded {
+            Ok((tables, logged)) => {
+                let mut commits = BTreeMap::<String, Vec<Logged>>::new();
+                for commit in logged {
+                    commits.entry(commit.table_id.clone()).or_default().push(commit);
+                }
+                let tables = tables.into_iter().map(|table| (table.name(), table)).collect();
+                Some(Self { census, tables, commits })
+            }
+            Err(message) => {
+                let found = Found::fail("catalog_does_not_decode", message);
+                examination.found(found.shown_in("census.json"));
+                None
+            }
+        }
+    }
+
+    /// The commits of a table.
+    pub(super) fn commits_of(&self, table: &Table) -> &[Logged] {
+        self.commits.get(&table.table_id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The metadata that a table has now.
+    pub(super) fn metadata(&self, table: &Table) -> Option<Metadata> {
+        let place = format!("{}/{}", table.table_bucket, table.metadata_location);
+        serde_json::from_str(self.census.metadata.get(&place)?).ok()
+    }
+}
+
+fn parse<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("{key}: {error}"))
+}
+
+fn strong(census: &CatalogCensus) -> Result<(Vec<Table>, Vec<Logged>), String> {
+    let text = census.objects.get(SNAPSHOT).ok_or("the snapshot is gone after the cutover")?;
+    let snapshot: Snapshot = parse(SNAPSHOT, text)?;
+    Ok((snapshot.tables, snapshot.commits.into_iter().map(|row| row.commit).collect()))
+}
+
+fn objects(census: &CatalogCensus) -> Result<(Vec<Table>, Vec<Logged>), String> {
+    let mut tables = Vec::new();
+    let mut commits = Vec::new();
+    for (key, text) in &census.objects {
+        if key.ends_with("/table-entry.json") {
+            tables.push(parse(key, text)?);
+        } else if key.contains("/commits/") && !key.contains("/firedrill/") {
+            commits.push(parse(key, text)?);
+        }
+    }
+    Ok((tables, commits))
+}
+
+/// One commit with every attempt at it.
+#[derive(Debug)]
+pub(super) struct Attempts<'a> {
+    pub(super) commit: &'a Commit,
+    pub(super) table: String,
+    pub(super) ops: Vec<&'a CatalogOp>,
+}
+
+impl Attempts<'_> {
+    /// What its client may conclude from all attempts.
+    pub(super) fn outcome(&self) -> Outcome {
+        let outcomes: BTreeSet<Outcome> = self.ops.iter().map(|op| op.outcome()).collect();
+        if outcomes.contains(&Outcome::Acknowledged) {
+            Outcome::Acknowledged
+        } else if outcomes.contains(&Outcome::Ambiguous) {
+            Outcome::Ambiguous
+        } else {
+            Outcome::Refused
+        }
+    }
+
+    /// Its attempts in the record.
+    pub(super) fn show(&self, mut found: Found) -> Found {
+        for op in &self.ops {
+            found = found.shown_in(op.line());
+        }
+        found.explained_by(self.ops.iter().map(|op| op.asked.ask))
+    }
+}
+
+/// Every commit that was tried, by its id.
+pub(super) fn attempts(history: &History) -> BTreeMap<&str, Attempts<'_>> {
+    let mut all = BTreeMap::new();
+    for op in &history.catalog {
+        let (Some(commit), Some(table)) = (op.commit(), &op.asked.table) else { continue };
+        let table = format!("{}.{table}", op.asked.warehouse);
+        let known = all.entry(commit.commit_id.as_str());
+        let known = known.or_insert_with(|| Attempts { commit, table, ops: Vec::new() });
+        known.ops.push(op);
+    }
+    all
+}

@@ -1,0 +1,347 @@
+//! What an operator asks of the table catalog, one request at a time, and every node's restart with another backing.
+//!
+//! It decides nothing but whether an answer is the one that the scenario says is owed; what became of the state is
+//! seen on the drives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+use tokio::time;
+
+use super::life::Life;
+use super::life::Trouble;
+use crate::harness::operator::catalog::ask::Ask;
+use crate::harness::operator::catalog::ask::By;
+use crate::harness::operator::catalog::ask::Heard;
+use crate::harness::operator::catalog::ask::Outcome as Meant;
+use crate::harness::operator::catalog::client::Client;
+use crate::harness::operator::catalog::client::Reach;
+use crate::harness::operator::catalog::client::Wire as _;
+use crate::harness::operator::catalog::recorder::Recorder;
+use crate::harness::operator::catalog::routes;
+use crate::harness::operator::catalog::routes::At;
+use crate::harness::operator::catalog::routes::Named;
+use crate::harness::scenario::catalog::CatalogStep;
+use crate::harness::scenario::catalog::Enable;
+use crate::harness::scenario::catalog::Expected;
+use crate::harness::scenario::catalog::OneCommit;
+use crate::harness::scenario::catalog::Preflight;
+use crate::harness::scenario::catalog::Restart;
+use crate::harness::scenario::catalog::split_table;
+use crate::harness::scenario::fault::Fault;
+use crate::harness::workload::catalog::CatalogAction;
+use crate::harness::workload::catalog::CatalogAnswer;
+use crate::harness::workload::catalog::CatalogRequest;
+use crate::harness::workload::catalog::Commit;
+use crate::harness::workload::history::Event;
+use crate::harness::workload::history::Note;
+use crate::harness::workload::history::Outcome;
+use crate::sigv4::Credentials;
+
+/// Where the catalog is asked.
+const PREFIX: &str = "/iceberg/v1";
+/// How long a node that is ready may say that its catalog is not.
+const STARTING: Duration = Duration::from_secs(20);
+/// How long an armed point may take until its node has it.
+const ARMING_PATIENCE: Duration = Duration::from_secs(5);
+/// How often that is looked at.
+const ARMING_PERIOD: Duration = Duration::from_millis(5);
+
+/// The status of a request that was not done and may be asked again.
+const BUSY: u16 = 503;
+/// How often one that has to be done is asked, as long as that is answered.
+const ATTEMPTS_MAX: u32 = 6;
+/// How soon it is asked again.
+const BUSY_PERIOD: Duration = Duration::from_millis(500);
+
+/// What is known of the catalog while a run lasts.
+pub struct Tables {
+    credentials: Credentials,
+    region: String,
+    timeout: Duration,
+    asks: AtomicU64,
+    /// Points that were armed before the fault that waits for the next request; `None` when none does.
+    arming: Mutex<Option<u64>>,
+    /// The last single commit of each table.
+    last: Mutex<BTreeMap<String, Commit>>,
+}
+
+impl Tables {
+    /// Asks in the name of `credentials`, and gives an answer up after `timeout_ms`.
+    pub fn new(credentials: Credentials, region: &str, timeout_ms: u64) -> Self {
+        Self {
+            credentials,
+            region: region.to_owned(),
+            timeout: Duration::from_millis(timeout_ms),
+            asks: AtomicU64::new(0),
+            arming: Mutex::new(None),
+            last: Mutex::default(),
+        }
+    }
+
+    /// A fault is about to be armed, and so many points were armed before.
+    pub(super) fn arming(&self, fault: &Fault, before: u64) {
+        let waits = fault.trigger().at.is_some();
+        *self.arming.lock().unwrap_or_else(PoisonError::into_inner) = waits.then_some(before);
+    }
+
+    fn client(&self, nodes: Vec<String>) -> Client {
+        let reach = Reach {
+            nodes,
+            service: "s3".to_owned(),
+            region: self.region.clone(),
+            timeout: self.timeout,
+            starting: STARTING,
+            credentials: BTreeMap::from([(By::Operator, self.credentials.clone())]),
+        };
+        Client::new(reach, Arc::new(Recorder::none()))
+    }
+}
+
+/// The routes of a warehouse.
+pub(super) fn at(warehouse: &str) -> At<'_> {
+    At { prefix: PREFIX, warehouse }
+}
+
+impl Life<'_> {
+    /// Sends one request, and tells the history of it before and after.
+    pub(super) async fn asked(
+        &self,
+        warehouse: &str,
+        table: Option<&str>,
+        node: usize,
+        action: CatalogAction,
+        ask: Ask,
+    ) -> Heard {
+        let number = self.tables.asks.fetch_add(1, Ordering::SeqCst);
+        let addresses = (0..self.plan.testbed.nodes).map(|node| self.testbed.client_address(node));
+        let client = self.tables.client(addresses.map(|it| it.to_string()).collect());
+        let (warehouse, table) = (warehouse.to_owned(), table.map(str::to_owned));
+        let asked = CatalogRequest { ask: number, node, warehouse, table, action };
+        self.recorder.record(Event::CatalogAsked(asked));
+        let heard = client.send(&ask.to(node)).await;
+        let outcome = match heard.told.outcome {
+            Meant::Done => Outcome::Acknowledged,
+            Meant::Refused => Outcome::Refused,
+            Meant::Unknown => Outcome::Ambiguous,
+        };
+        self.recorder.record(Event::CatalogAnswered(CatalogAnswer {
+            ask: number,
+            outcome,
+            status: heard.told.status,
+            words: heard.told.words.clone(),
+            told: heard.text("/status").map(str::to_owned),
+            generation: heard.number("/generation"),
+        }));
+        heard
+    }
+
+    /// Asks what a step says.
+    pub(super) async fn ask_catalog(
+        &self,
+        index: usize,
+        step: &CatalogStep,
+    ) -> Result<(), Trouble> {
+        self.waiting.on_ourselves("a fault to be armed");
+        self.armed().await;
+        self.waiting.on_the_cluster(format!("the catalog to {}", step.name()));
+        let warehouse = step.warehouse().unwrap_or_default();
+        let node = step.node().unwrap_or_default();
+        let at = at(warehouse);
+        let plain = |action, ask| self.asked(warehouse, None, node, action, ask);
+        for attempt in 1.. {
+            let (heard, expected) = match step {
+                CatalogStep::Enable(enable) => return self.enable(enable).await,
+                CatalogStep::Admit(_) => return self.admit().await,
+                CatalogStep::Preflight(preflight) => {
+                    return told(
+                        step,
+                        preflight,
+                        &plain(CatalogAction::Preflight, at.preflight()).await,
+                    );
+                }
+                CatalogStep::Backfill(on) => {
+                    (plain(CatalogAction::Backfill, at.backfill()).await, on.expect)
+                }
+                CatalogStep::Migrate(on) => {
+                    (plain(CatalogAction::Migrate, at.migrate()).await, on.expect)
+                }
+                CatalogStep::Cancel(on) => {
+                    (plain(CatalogAction::Cancel, at.cancel()).await, on.expect)
+                }
+                CatalogStep::Create(on) => {
+                    (self.create(warehouse, &on.table, node).await, on.expect)
+                }
+                CatalogStep::Commit(on) => {
+                    let again = on.again || attempt > 1;
+                    let on = OneCommit { again, ..on.clone() };
+                    (self.commit_once(index, &on).await, on.expect)
+                }
+            };
+            let is_busy = expected == Expected::Done && heard.told.status == Some(BUSY);
+            if !is_busy || attempt == ATTEMPTS_MAX {
+                return owed(step, expected, &heard);
+            }
+            // It was not done, and the server has no way to call us once it could be.
+            time::sleep(BUSY_PERIOD).await;
+        }
+        Ok(())
+    }
+
+    async fn enable(&self, enable: &Enable) -> Result<(), Trouble> {
+        let (warehouse, node) = (&*enable.warehouse, enable.node);
+        let at = at(warehouse);
+        let step = CatalogStep::Enable(enable.clone());
+        let make = Ask::new("PUT", format!("/{warehouse}")).waiting();
+        let heard = self.asked(warehouse, None, node, CatalogAction::MakeBucket, make).await;
+        owed(&step, Expected::Done, &heard)?;
+        let ask = Ask::new("PUT", at.bucket().path).waiting();
+        let heard = self.asked(warehouse, None, node, CatalogAction::Enable, ask).await;
+        owed(&step, Expected::Done, &heard)?;
+        let mut made = Vec::new();
+        for table in &enable.tables {
+            let (namespace, _) = split_table(table).unwrap_or_default();
+            for depth in 1..=namespace.len() {
+                let part = &namespace[..depth];
+                if made.iter().any(|known| known == part) {
+                    continue;
+                }
+                let ask = at.create_namespace(part);
+                let action = CatalogAction::CreateNamespace;
+                let heard = self.asked(warehouse, None, node, action, ask).await;
+                owed(&step, Expected::Done, &heard)?;
+                made.push(part.to_vec());
+            }
+            let heard = self.create(warehouse, table, node).await;
+            owed(&step, Expected::Done, &heard)?;
+        }
+        Ok(())
+    }
+
+    async fn create(&self, warehouse: &str, table: &str, node: usize) -> Heard {
+        let (namespace, name) = split_table(table).unwrap_or_default();
+        let ask = at(warehouse).create_table(Named { namespace: &namespace, name: &name });
+        self.asked(warehouse, Some(table), node, CatalogAction::CreateTable, ask).await
+    }
+
+    async fn admit(&self) -> Result<(), Trouble> {
+        let step = CatalogStep::Admit(crate::harness::scenario::form::Nothing {});
+        for node in 0..self.plan.testbed.nodes {
+            let ask = routes::admit().waiting();
+            let heard = self.asked("", None, node, CatalogAction::Admit, ask).await;
+            owed(&step, Expected::Done, &heard)?;
+        }
+        Ok(())
+    }
+
+    /// One commit, or the last one of the table once more.
+    async fn commit_once(&self, index: usize, on: &OneCommit) -> Heard {
+        let place = format!("{}.{}", on.warehouse, on.table);
+        let commit = {
+            let mut last = self.tables.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = last.get(&place).filter(|_| on.again).cloned();
+            let commit = match before {
+                Some(before) => Commit { attempt: before.attempt + 1, ..before },
+                None => self.new_commit(index, 0, self.tables.asks.load(Ordering::SeqCst)),
+            };
+            last.insert(place, commit.clone());
+            commit
+        };
+        self.commit(&on.warehouse, &on.table, on.node, &commit).await
+    }
+
+    /// A commit that nobody else makes.
+    pub(super) fn new_commit(&self, index: usize, writer: u32, number: u64) -> Commit {
+        let property = format!("s{index}-w{writer}-{number}");
+        let commit_id = self.plan.seed.uuid(&format!("commit {property}")).to_string();
+        Commit { writer, property, commit_id, attempt: 0 }
+    }
+
+    /// Sends one commit.
+    pub(super) async fn commit(
+        &self,
+        warehouse: &str,
+        table: &str,
+        node: usize,
+        commit: &Commit,
+    ) -> Heard {
+        let (namespace, name) = split_table(table).unwrap_or_default();
+        let id = &commit.commit_id;
+        let key = format!("key-{id}");
+        let body = routes::set_property(&commit.property, id, id, Some(&key));
+        let ask = at(warehouse).commit(Named { namespace: &namespace, name: &name }, body);
+        let action = CatalogAction::Commit(commit.clone());
+        self.asked(warehouse, Some(table), node, action, ask).await
+    }
+
+    /// Ends every node, configures it and starts all of them.
+    pub(super) async fn restart(&self, restart: &Restart) -> Result<(), Trouble> {
+        self.waiting.on_ourselves("armed faults to strike");
+        self.background.drained().await?;
+        self.injector.at_rest().await;
+        for node in 0..self.plan.testbed.nodes {
+            self.waiting.on_the_cluster(format!("node {node} to end"));
+            self.testbed.stop(node).await?;
+            if let Some(catalog) = &restart.catalog {
+                self.testbed.become_catalog(node, catalog.clone())?;
+            }
+        }
+        if let Some(catalog) = &restart.catalog {
+            let backing = catalog.backing.as_ref().map_or("object", |backing| backing.word());
+            self.recorder.record(Event::Noted(Note::Backing { backing: backing.to_owned() }));
+        }
+        self.start_all().await
+    }
+
+    /// Waits until the nodes have the point of the fault that the last step has armed: a single request passes it
+    /// only once.
+    async fn armed(&self) {
+        let arming = self.tables.arming.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(before) = arming else { return };
+        let began = Instant::now();
+        while self.testbed.armed() == before && began.elapsed() < ARMING_PATIENCE {
+            // The task that arms has no way to call us, so the state is looked at.
+            time::sleep(ARMING_PERIOD).await;
+        }
+    }
+}
+
+/// Whether a preflight tells what the step says.
+fn told(step: &CatalogStep, preflight: &Preflight, heard: &Heard) -> Result<(), Trouble> {
+    let seen = heard.text("/status").unwrap_or_default();
+    let blockers = heard.told.body.pointer("/blockers").map(ToString::to_string);
+    let blockers = blockers.unwrap_or_default();
+    let named = preflight.blockers.iter().all(|word| blockers.contains(word));
+    if seen == preflight.status && named {
+        return Ok(());
+    }
+    Err(otherwise(step, &format!("{} {:?}", preflight.status, preflight.blockers), heard))
+}
+
+/// Whether what came is what the step says.
+fn owed(step: &CatalogStep, expected: Expected, heard: &Heard) -> Result<(), Trouble> {
+    let (is_so, words) = match expected {
+        Expected::Done => (heard.told.outcome == Meant::Done, "done"),
+        Expected::Refused => (heard.told.outcome == Meant::Refused, "refused"),
+        Expected::Unknown => (heard.told.outcome == Meant::Unknown, "unknown"),
+        Expected::Known => (heard.told.outcome != Meant::Unknown, "known"),
+    };
+    if is_so { Ok(()) } else { Err(otherwise(step, words, heard)) }
+}
+
+fn otherwise(step: &CatalogStep, owed: &str, heard: &Heard) -> Trouble {
+    let waiting_for = format!("the catalog to {}", step.name());
+    let (status, told) = (heard.status(), &heard.told);
+    let body = match told.words.is_empty() {
+        true => told.body.to_string().chars().take(600).collect(),
+        false => told.words.clone(),
+    };
+    let reason = format!("{} had to be {owed}, and came to {status}: {body}", heard.ask.words());
+    Trouble::Stuck { waiting_for, reason }
+}

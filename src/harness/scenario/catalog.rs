@@ -1,0 +1,244 @@
+//! Steps about the table catalog: `catalog: { migrate: { warehouse: lake } }`, `commits: { … }`, `restart: { … }`.
+//!
+//! A warehouse is made by its step, bucket and all: the workload's clients know nothing of it. Tables are written
+//! `namespace.name`, those of a load `warehouse.namespace.name`.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::form::Nothing;
+use crate::protocol::config::CatalogConfig;
+
+/// One thing that is asked of the catalog.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatalogStep {
+    /// A bucket is made and enabled as a table bucket, with namespaces and tables.
+    Enable(Enable),
+    /// The index of a warehouse is filled.
+    Backfill(OnWarehouse),
+    /// A preflight is asked for, and has to tell a status.
+    Preflight(Preflight),
+    /// A warehouse is materialised.
+    Migrate(OnWarehouse),
+    /// A migration is cancelled.
+    Cancel(OnWarehouse),
+    /// A table is created.
+    Create(OnTable),
+    /// One commit is made, or the one before is sent again.
+    Commit(OneCommit),
+    /// Every node is opened to writers.
+    Admit(Nothing),
+}
+
+impl CatalogStep {
+    /// Its key.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Enable(_) => "enable",
+            Self::Backfill(_) => "backfill",
+            Self::Preflight(_) => "preflight",
+            Self::Migrate(_) => "migrate",
+            Self::Cancel(_) => "cancel",
+            Self::Create(_) => "create",
+            Self::Commit(_) => "commit",
+            Self::Admit(_) => "admit",
+        }
+    }
+
+    /// The node that is asked; `None` where all are.
+    pub fn node(&self) -> Option<usize> {
+        match self {
+            Self::Enable(step) => Some(step.node),
+            Self::Backfill(step) | Self::Migrate(step) | Self::Cancel(step) => Some(step.node),
+            Self::Preflight(step) => Some(step.node),
+            Self::Create(step) => Some(step.node),
+            Self::Commit(step) => Some(step.node),
+            Self::Admit(_) => None,
+        }
+    }
+
+    /// The warehouse; `None` where it is about all.
+    pub fn warehouse(&self) -> Option<&str> {
+        match self {
+            Self::Enable(step) => Some(&step.warehouse),
+            Self::Backfill(step) | Self::Migrate(step) | Self::Cancel(step) => {
+                Some(&step.warehouse)
+            }
+            Self::Preflight(step) => Some(&step.warehouse),
+            Self::Create(step) => Some(&step.warehouse),
+            Self::Commit(step) => Some(&step.warehouse),
+            Self::Admit(_) => None,
+        }
+    }
+}
+
+/// A new table bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Enable {
+    /// Its name.
+    pub warehouse: String,
+    /// Its tables, `namespace.name`.
+    pub tables: Vec<String>,
+    /// Who is asked.
+    #[serde(default)]
+    pub node: usize,
+}
+
+/// Something about one warehouse.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnWarehouse {
+    /// The warehouse.
+    pub warehouse: String,
+    /// Who is asked.
+    #[serde(default)]
+    pub node: usize,
+    /// What has to come of it.
+    #[serde(default)]
+    pub expect: Expected,
+}
+
+/// A preflight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preflight {
+    /// The warehouse.
+    pub warehouse: String,
+    /// Who is asked.
+    #[serde(default)]
+    pub node: usize,
+    /// The status that it has to tell.
+    pub status: String,
+    /// Words that must stand among its blockers.
+    #[serde(default)]
+    pub blockers: Vec<String>,
+}
+
+/// Something about one table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnTable {
+    /// The warehouse.
+    pub warehouse: String,
+    /// The table, `namespace.name`.
+    pub table: String,
+    /// Who is asked.
+    #[serde(default)]
+    pub node: usize,
+    /// What has to come of it.
+    #[serde(default)]
+    pub expect: Expected,
+}
+
+/// One commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneCommit {
+    /// The warehouse.
+    pub warehouse: String,
+    /// The table, `namespace.name`.
+    pub table: String,
+    /// Who is asked.
+    #[serde(default)]
+    pub node: usize,
+    /// What has to come of it.
+    #[serde(default)]
+    pub expect: Expected,
+    /// Whether it is the last one of its table once more, under the same id.
+    #[serde(default)]
+    pub again: bool,
+}
+
+/// What has to come of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expected {
+    /// It is done.
+    #[default]
+    Done,
+    /// It is not done, and the client knows.
+    Refused,
+    /// The client cannot know.
+    Unknown,
+    /// The client knows, whichever it is: what was sent before may have been done.
+    Known,
+}
+
+/// Committers side by side, and what an operator does meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Commits {
+    /// How many.
+    pub writers: u32,
+    /// Commits of each; a writer goes on until what is done meanwhile has ended, and has two refused or done after.
+    pub commits: u32,
+    /// The tables, `warehouse.namespace.name`; writers take them in turn.
+    pub tables: Vec<String>,
+    /// Whether an unknown commit is sent again under the same id, to the next node.
+    #[serde(default)]
+    pub retry: bool,
+    /// What an operator does once a quarter of the commits is done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meanwhile: Vec<CatalogStep>,
+}
+
+/// Every node is ended, configured and started.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    /// The table catalog of every node from now on; as it was when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogConfig>,
+}
+
+/// The namespace and the name of `namespace.name`.
+pub fn split_table(table: &str) -> Option<(Vec<String>, String)> {
+    let parts: Vec<String> = table.split('.').map(str::to_owned).collect();
+    let (name, namespace) = parts.split_last()?;
+    let is_whole = !namespace.is_empty() && parts.iter().all(|part| !part.is_empty());
+    is_whole.then(|| (namespace.to_vec(), name.clone()))
+}
+
+/// The warehouse and the rest of `warehouse.namespace.name`.
+pub fn split_warehouse(table: &str) -> Option<(&str, &str)> {
+    let (warehouse, rest) = table.split_once('.')?;
+    (!warehouse.is_empty() && split_table(rest).is_some()).then_some((warehouse, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_say_what_is_asked_and_what_is_owed() {
+        let text = "{ migrate: { warehouse: lake, node: 1, expect: unknown } }";
+        let step: CatalogStep = crate::yaml::parse("step", text).unwrap();
+        assert_eq!(
+            (step.name(), step.node(), step.warehouse()),
+            ("migrate", Some(1), Some("lake"))
+        );
+        for text in [
+            "{ migrate: { bucket: lake } }",
+            "{ migrate: { warehouse: lake, expect: perhaps } }",
+            "{ preflight: { warehouse: lake } }",
+            "{ remove: { warehouse: lake } }",
+        ] {
+            assert!(crate::yaml::parse::<CatalogStep>("step", text).is_err(), "{text}");
+        }
+        let text = "{ catalog: { RUSTFS_TABLE_CATALOG_BACKING: durable-strong } }";
+        let restart: Restart = crate::yaml::parse("step", text).unwrap();
+        assert!(!restart.catalog.unwrap().is_default());
+    }
+
+    #[test]
+    fn a_table_has_a_namespace() {
+        assert_eq!(split_table("a.b.t"), Some((vec!["a".into(), "b".into()], "t".into())));
+        assert_eq!(split_warehouse("lake.a.t"), Some(("lake", "a.t")));
+        for bad in ["t", ".t", "a.", "a..t", ""] {
+            assert_eq!(split_table(bad), None, "{bad}");
+        }
+        assert_eq!(split_warehouse("lake.t"), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! What is wrong with the steps about the table catalog. Pure.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use super::catalog::CatalogStep;
+use super::catalog::Commits;
+use super::catalog::Enable;
+use super::catalog::Restart;
+use super::catalog::split_table;
+use super::catalog::split_warehouse;
+use super::form::ScenarioForm;
+use super::validate::Problem;
+
+/// Writers of one step.
+const WRITERS_MAX: u32 = 64;
+/// Commits of one writer.
+const COMMITS_MAX: u32 = 10_000;
+
+/// The warehouses that are there, step by step, with their tables.
+#[derive(Debug, Default)]
+pub(super) struct Warehouses(BTreeMap<String, BTreeSet<String>>);
+
+impl Warehouses {
+    /// One request.
+    pub(super) fn asked(
+        &mut self,
+        form: &ScenarioForm,
+        path: &str,
+        step: &CatalogStep,
+        problems: &mut Vec<Problem>,
+    ) {
+        let path = format!("{path}.{}", step.name());
+        let mut add = |key: &str, message: String| problems.push((format!("{path}{key}"), message));
+        if let Some(node) = step.node().filter(|node| *node >= form.testbed.nodes) {
+            add(".node", format!("there is no node {node}"));
+        }
+        if let CatalogStep::Enable(enable) = step {
+            return self.enabled(form, enable, &mut add);
+        }
+        let Some(warehouse) = step.warehouse() else { return };
+        let Some(tables) = self.0.get_mut(warehouse) else {
+            return add(".warehouse", format!("nobody enabled a warehouse `{warehouse}` before"));
+        };
+        match step {
+            CatalogStep::Create(on) => match split_table(&on.table) {
+                None => add(".table", format!("`{}` is not `namespace.name`", on.table)),
+                Some(_) => {
+                    tables.insert(on.table.clone());
+                }
+            },
+            CatalogStep::Commit(on) if !tables.contains(&on.table) => {
+                add(".table", format!("nobody created `{}` before", on.table));
+            }
+            _ => {}
+        }
+    }
+
+    fn enabled(
+        &mut self,
+        form: &ScenarioForm,
+        enable: &Enable,
+        add: &mut impl FnMut(&str, String),
+    ) {
+        let name = &enable.warehouse;
+        if form.workload.buckets.contains_key(name) || self.0.contains_key(name) {
+            add(".warehouse", format!("there is a bucket `{name}` already"));
+        }
+        if enable.tables.is_empty() {
+            add(".tables", "names no table".to_owned());
+        }
+        for table in &enable.tables {
+            if split_table(table).is_none() {
+                add(".tables", format!("`{table}` is not `namespace.name`"));
+            }
+        }
+        self.0.insert(name.clone(), enable.tables.iter().cloned().collect());
+    }
+
+    /// One load of commits.
+    pub(super) fn committed(
+        &mut self,
+        form: &ScenarioForm,
+        path: &str,
+        commits: &Commits,
+        problems: &mut Vec<Problem>,
+    ) {
+        for step in &commits.meanwhile {
+            self.asked(form, &format!("{path}.meanwhile"), step, problems);
+        }
+        let mut add = |key: &str, message: String| problems.push((format!("{path}{key}"), message));
+        if !(1..=WRITERS_MAX).contains(&commits.writers) {
+            add(".writers", format!("1 to {WRITERS_MAX} writers"));
+        }
+        if !(1..=COMMITS_MAX).contains(&commits.commits) {
+            add(".commits", format!("1 to {COMMITS_MAX} commits"));
+        }
+        if commits.tables.is_empty() {
+            add(".tables", "names no table".to_owned());
+        }
+        for table in &commits.tables {
+            let is_there = split_warehouse(table).is_some_and(|(warehouse, name)| {
+                self.0.get(warehouse).is_some_and(|tables| tables.contains(name))
+            });
+            if !is_there {
+                add(".tables", format!("nobody created `{table}` (`warehouse.namespace.name`)"));
+            }
+        }
+    }
+}
+
+/// One restart with another catalog.
+pub(super) fn restarted(path: &str, restart: &Restart, problems: &mut Vec<Problem>) {
+    let backing = restart.catalog.as_ref().and_then(|catalog| catalog.backing.as_ref());
+    let word = backing.map_or("object", |backing| backing.word());
+    if !["object", "durable-strong"].contains(&word) {
+        let message = format!("there is no backing `{word}`: object or durable-strong");
+        problems.push((format!("{path}.catalog"), message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::scenario::form::Step;
+    use crate::harness::scenario::library::BUILT_IN;
+    use crate::harness::scenario::parse;
+
+    fn wrong(step: &str) -> Vec<Problem> {
+        let known = BUILT_IN.iter().find(|known| known.family == "catalog").unwrap();
+        let scenario = parse::parse(known.file, known.family, known.text).unwrap();
+        let form = &scenario.cases[0].form;
+        let mut warehouses = Warehouses::default();
+        let mut problems = Vec::new();
+        let enable = "{ enable: { warehouse: house, tables: [a.t] } }";
+        warehouses.asked(form, "s", &crate::yaml::parse("e", enable).unwrap(), &mut problems);
+        assert_eq!(problems, []);
+        match crate::yaml::parse::<Step>("step", step).unwrap() {
+            Step::Catalog(step) => warehouses.asked(form, "s", &step, &mut problems),
+            Step::Commits(commits) => warehouses.committed(form, "s", &commits, &mut problems),
+            Step::Restart(restart) => restarted("s", &restart, &mut problems),
+            step => panic!("{step:?}"),
+        }
+        problems
+    }
+
+    #[test]
+    fn what_a_step_names_was_made_before() {
+        for good in [
+            "catalog: { migrate: { warehouse: house } }",
+            "catalog: { create: { warehouse: house, table: a.late } }",
+            "commits: { writers: 2, commits: 3, tables: [house.a.t] }",
+            "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: durable-strong } }",
+            "restart: {}",
+        ] {
+            assert_eq!(wrong(good), [], "{good}");
+        }
+        for bad in [
+            "catalog: { migrate: { warehouse: other } }",
+            "catalog: { migrate: { warehouse: house, node: 99 } }",
+            "catalog: { enable: { warehouse: house, tables: [a.t] } }",
+            "catalog: { create: { warehouse: house, table: late } }",
+            "catalog: { commit: { warehouse: house, table: a.late } }",
+            "commits: { writers: 0, commits: 3, tables: [house.a.t] }",
+            "commits: { writers: 2, commits: 3, tables: [house.a.u] }",
+            "commits: { writers: 2, commits: 3, tables: [] }",
+            "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: strong } }",
+        ] {
+            assert_eq!(wrong(bad).len(), 1, "{bad}");
+        }
+    }
+}

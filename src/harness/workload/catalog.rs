@@ -1,0 +1,123 @@
+//! What was asked of the table catalog, and what was answered: words of the history.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::history::Outcome;
+
+/// A request, just before it is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogRequest {
+    /// Its number, unique in the run.
+    pub ask: u64,
+    /// The node.
+    pub node: usize,
+    /// The warehouse; empty where it is about all.
+    pub warehouse: String,
+    /// The table, `namespace.name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// What is asked.
+    pub action: CatalogAction,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatalogAction {
+    /// Make the bucket.
+    MakeBucket,
+    /// Enable it as a table bucket.
+    Enable,
+    /// Make a namespace.
+    CreateNamespace,
+    /// Make a table.
+    CreateTable,
+    /// Fill the index.
+    Backfill,
+    /// Tell what stands in the way of a migration.
+    Preflight,
+    /// Materialise the warehouse.
+    Migrate,
+    /// Cancel its migration.
+    Cancel,
+    /// Open the node to writers.
+    Admit,
+    /// Set one property.
+    Commit(Commit),
+}
+
+/// One attempt at a commit. All attempts at one commit have the same id and the same property.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Commit {
+    /// The writer.
+    pub writer: u32,
+    /// The property that it sets: nobody else sets it. Its value is the commit's id.
+    pub property: String,
+    /// Names the commit.
+    pub commit_id: String,
+    /// Attempts before this one.
+    pub attempt: u32,
+}
+
+/// How a request ended for its client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogAnswer {
+    /// The request.
+    pub ask: u64,
+    /// What the client may conclude.
+    pub outcome: Outcome,
+    /// The HTTP status, if a whole answer arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The server's words about an error, or how far the request got.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
+    /// The status that a preflight or a migration tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
+    /// The generation that a commit tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+}
+
+/// A request with its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogOp {
+    /// What was asked.
+    pub asked: CatalogRequest,
+    /// Where it was invoked.
+    pub invoked: u64,
+    /// Where it ended; `None` when the record ends before.
+    pub ended: Option<u64>,
+    /// Its answer.
+    pub answer: Option<CatalogAnswer>,
+}
+
+impl CatalogOp {
+    /// What the client may conclude.
+    pub fn outcome(&self) -> Outcome {
+        self.answer.as_ref().map_or(Outcome::Ambiguous, |answer| answer.outcome)
+    }
+
+    /// Whether it was done for certain.
+    pub fn is_acknowledged(&self) -> bool {
+        self.outcome() == Outcome::Acknowledged
+    }
+
+    /// The commit that it attempts, if it is one.
+    pub fn commit(&self) -> Option<&Commit> {
+        match &self.asked.action {
+            CatalogAction::Commit(commit) => Some(commit),
+            _ => None,
+        }
+    }
+
+    /// The line that shows it, for a finding.
+    pub fn line(&self) -> String {
+        format!("history.jsonl:{}", self.ended.unwrap_or(self.invoked) + 1)
+    }
+}
