@@ -110,6 +110,7 @@ recorded! {
         "a-stale-read",
         "a-successor-named-anew",
         "a-suspended-delete",
+        "a-table-without-metadata",
         "a-version-that-only-the-wire-has",
         "a-write-under-way-beside-a-proof",
         "ambiguous-versions-are-matched",
