@@ -10,7 +10,7 @@ use firedrill::harness::report::Gathered;
 use firedrill::harness::report::Stop;
 use firedrill::harness::report::assemble;
 use firedrill::harness::report::case::CANARY_FAMILY;
-use firedrill::harness::scenario::form::Counter;
+use firedrill::harness::scenario::counter::Counter;
 use firedrill::harness::scenario::form::ExpectedFailure;
 use firedrill::harness::scenario::plan::Plan;
 use firedrill::harness::workload::history::Entry;

@@ -14,6 +14,7 @@ use super::Armed;
 use super::Held;
 use super::Miss;
 use super::Progress;
+use crate::harness::scenario::fault::Trigger;
 use crate::harness::testbed::ArmRequest;
 use crate::harness::testbed::Arming;
 use crate::harness::testbed::Testbed;
@@ -53,20 +54,19 @@ pub(super) async fn wait(
         Some(node) => vec![node],
         None => armed.fault.nodes(testbed.plan().nodes),
     };
-    let nth = trigger.nth.unwrap_or(1);
-    wait_at(testbed, &nodes, point, nth, deadline).await.map(Some)
+    wait_at(testbed, &nodes, point, &trigger, deadline).await.map(Some)
 }
 
-/// Holds the first task of any of `nodes` that passes `point` for the n-th time.
+/// Holds the first task of any of `nodes` that passes `point` as the trigger has it.
 async fn wait_at(
     testbed: &Arc<Testbed>,
     nodes: &[usize],
     point: CrashPoint,
-    nth: u32,
+    trigger: &Trigger,
     deadline: Instant,
 ) -> Result<Held, Miss> {
     loop {
-        let mut armings = arm_all(testbed, nodes, point, nth).await?;
+        let mut armings = arm_all(testbed, nodes, point, trigger).await?;
         let reached = tokio::select! {
             reached = first_reached(&mut armings) => reached,
             () = sleep_until(deadline) => None,
@@ -97,12 +97,14 @@ async fn arm_all(
     testbed: &Arc<Testbed>,
     nodes: &[usize],
     point: CrashPoint,
-    nth: u32,
+    trigger: &Trigger,
 ) -> Result<Vec<Arming>, Miss> {
+    let (nth, (bucket, key)) = (trigger.nth.unwrap_or(1), trigger.place());
+    let (bucket, key) = (bucket.map(str::to_owned), key.map(str::to_owned));
     let mut armings = Vec::new();
     for node in nodes {
-        let action = ArmAction::Hold;
-        let request = ArmRequest { point, nth, action, drive: None, bucket: None, key: None };
+        let (action, bucket, key) = (ArmAction::Hold, bucket.clone(), key.clone());
+        let request = ArmRequest { point, nth, action, drive: None, bucket, key };
         match testbed.arm(*node, request).await {
             Ok(arming) => armings.push(arming),
             Err(TestbedError::NotRunning { .. }) => {}

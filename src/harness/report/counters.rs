@@ -8,7 +8,7 @@ use super::meanwhile::Changed;
 use super::passes;
 use crate::harness::audit::census::Census;
 use crate::harness::audit::census::VersionClass;
-use crate::harness::scenario::form::Counter;
+use crate::harness::scenario::counter::Counter;
 use crate::harness::workload::catalog::CatalogOp;
 use crate::harness::workload::history::Action;
 use crate::harness::workload::history::Condition;

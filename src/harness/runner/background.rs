@@ -113,7 +113,7 @@ fn strikes_under_load(fault: &Fault) -> bool {
 /// next is what they wait for, or what the next steps are about.
 fn strikes_beside(fault: &Fault) -> bool {
     match fault {
-        Fault::Hold(_) => true,
+        Fault::Hold(fault) => !fault.later,
         Fault::TamperRecord(fault) => fault.live,
         _ => false,
     }
@@ -131,6 +131,7 @@ mod tests {
         assert!(strikes_under_load(&fault("lost_reply: { node: 0, request: put }")));
         assert!(strikes_under_load(&fault("pause: { node: 0, for_ms: 5 }")));
         assert!(!strikes_under_load(&fault("hold: { node: 0, at: put.meta_renamed }")));
+        assert!(strikes_under_load(&fault("hold: { node: 0, at: put.meta_renamed, later: true }")));
         let tampers = "tamper_record: { node: 0, into: E28, at: put.meta_renamed";
         assert!(strikes_under_load(&fault(&format!("{tampers} }}"))));
         assert!(!strikes_under_load(&fault(&format!("{tampers}, live: true }}"))));

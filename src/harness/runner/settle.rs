@@ -15,7 +15,7 @@ use super::life::Trouble;
 use crate::harness::audit::census::Census;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::harness::audit::census::VersionClass;
-use crate::harness::scenario::form::Counter;
+use crate::harness::scenario::counter::Counter;
 use crate::harness::scenario::form::Finder;
 use crate::harness::scenario::form::Settle;
 use crate::harness::workload::history::Event;

@@ -7,6 +7,9 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+pub use super::damage::Damage;
+pub use super::damage::RotTarget;
+pub use super::damage::Tampering;
 use crate::protocol::crash_point::CrashPoint;
 
 /// When a fault strikes.
@@ -18,6 +21,8 @@ pub struct Trigger {
     pub nth: Option<u32>,
     /// The node that has to pass `at`; one of those that the fault names otherwise.
     pub on_node: Option<usize>,
+    /// Of which bucket, or `bucket/key`, `at` has to be passed.
+    pub of: Option<String>,
     /// After so many operations of the load have ended, counted from when it was armed.
     pub after_operations: Option<u64>,
     /// So long after it was armed.
@@ -41,6 +46,9 @@ macro_rules! fault_fields {
             /// The node that has to pass `at`, where that is another one than the fault is about.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub on_node: Option<usize>,
+            /// Of which bucket, or `bucket/key`, `at` has to be passed; of any otherwise.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub of: Option<String>,
             /// After so many operations of the load have ended.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub after_operations: Option<u64>,
@@ -56,6 +64,7 @@ macro_rules! fault_fields {
                     at: self.at,
                     nth: self.nth,
                     on_node: self.on_node,
+                    of: self.of.clone(),
                     after_operations: self.after_operations,
                     after_ms: self.after_ms,
                 }
@@ -269,6 +278,9 @@ fault_fields! {
     Hold {
         /// The node.
         node: usize,
+        /// Whether it is armed for the requests of later steps, and not waited for at its own.
+        #[serde(default, skip_serializing_if = "is_not")]
+        later: bool,
     }
 }
 fault_fields! {
@@ -287,6 +299,11 @@ fault_fields! {
 /// Serde's default for counts.
 fn one() -> usize {
     1
+}
+
+/// Whether a flag is at its default.
+fn is_not(flag: &bool) -> bool {
+    !flag
 }
 
 /// Whether mounts keep their identity over a restart.
@@ -320,82 +337,6 @@ pub enum Nodes {
     All,
     /// These.
     These(Vec<usize>),
-}
-
-/// Which bytes rot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RotTarget {
-    /// A part file.
-    Part,
-    /// An inline value.
-    Inline,
-    /// The metadata block of an xl.meta.
-    XlMeta,
-    /// The drive's format.json.
-    Format,
-}
-
-/// What becomes of a key on one drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Damage {
-    /// Nothing is left of it.
-    KeyMissing,
-    /// Its xl.meta is gone, and its shards lie there still.
-    MetaMissing,
-    /// Its xl.meta is cut to half its length.
-    MetaShort,
-    /// Its xl.meta is empty.
-    MetaEmpty,
-    /// The file of a part is gone.
-    PartMissing,
-    /// The file of a part is cut to half its length.
-    PartShort,
-    /// Its newest version is gone.
-    NewestMissing,
-    /// A delete marker is gone.
-    MarkerMissing,
-    /// A null version that lies below others is gone.
-    NullMissing,
-    /// A version has other tags, and is the same otherwise.
-    TagsDiffer,
-    /// A version has other metadata of its user, and is the same otherwise.
-    MetadataDiffers,
-    /// Shards lie there that no version has.
-    Orphan,
-}
-
-/// What a stranger's hand makes of a record: a condition under which a replacement has to stop, called by its number,
-/// or, where there is none, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Tampering {
-    /// The intent has a schema that a later release writes.
-    E3,
-    /// The intent is torn, beside its seal.
-    E5,
-    /// The intent has another execution protocol.
-    E7,
-    /// The intent's targets are not the ones that its identities are about.
-    E9,
-    /// The lock of the target's execution lease is removed.
-    E25,
-    /// The target's marker is longer than an owner may be.
-    E27,
-    /// The target's marker names a stranger.
-    E28,
-    /// The intent is about another slot, in every place.
-    E33,
-    /// Another drive holds an intent of the same revision that says something else.
-    E50,
-    /// The ledger counts one object more than its digest is about.
-    E62,
-    /// The intent is torn, and was not sealed yet.
-    #[serde(rename = "torn_unsealed")]
-    TornUnsealed,
-    /// A formatted target that is not marked yet is marked by a stranger.
-    #[serde(rename = "second_marker")]
-    SecondMarker,
 }
 
 /// Which requests a fault of the network is about.
@@ -469,6 +410,15 @@ impl Trigger {
     /// Whether there is none: the fault strikes at its step.
     pub fn is_immediate(&self) -> bool {
         self.at.is_none() && self.after_operations.is_none() && self.after_ms.is_none()
+    }
+
+    /// The bucket, and the key where one is named, of which the crash point has to be passed.
+    pub fn place(&self) -> (Option<&str>, Option<&str>) {
+        match self.of.as_deref().map(|of| of.split_once('/').ok_or(of)) {
+            None => (None, None),
+            Some(Ok((bucket, key))) => (Some(bucket), Some(key)),
+            Some(Err(bucket)) => (Some(bucket), None),
+        }
     }
 }
 
@@ -554,6 +504,9 @@ mod tests {
         assert_eq!(fault.nodes(3), [1]);
         assert!(!fault.trigger().is_immediate());
         assert!(fault.destroys());
+        let of = |of: &str| Trigger { of: Some(of.to_owned()), ..Trigger::default() };
+        assert_eq!(of(".rustfs.sys/a/b").place(), (Some(".rustfs.sys"), Some("a/b")));
+        assert_eq!((of("lake").place(), Trigger::default().place()), ((Some("lake"), None), (None, None)));
     }
 
     #[test]

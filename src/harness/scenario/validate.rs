@@ -411,6 +411,9 @@ fn inject(
             add(problems, &place, "names who passes a crash point: state `at`");
         }
     }
+    if trigger.of.is_some() && trigger.at.is_none() {
+        add(problems, &format!("{path}.of"), "names where a crash point is passed: state `at`");
+    }
     let is_of_a_held_task = match fault {
         Fault::Hold(_) => true,
         Fault::TamperRecord(fault) => fault.live,
