@@ -482,6 +482,11 @@ fn respell(text: &str, keeps_slash: bool) -> String {
     }
 }
 
+/// A part of a path, decoded.
+pub fn decoded(part: &str) -> String {
+    String::from_utf8_lossy(&decode(part)).into_owned()
+}
+
 /// Names and values of a query, decoded.
 pub fn query_pairs(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());

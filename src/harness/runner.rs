@@ -28,6 +28,8 @@
 //! | [`awaited`] | a state that a node has to tell |
 //! | [`operate`] | an operator's tool, used on stopped drives |
 //! | [`tables`], [`writers`] | the table catalog, asked by an operator and by committers |
+//! | [`rehearsal`] | the tool of the catalog's runbook, started as a step |
+//! | [`requests`] | the same in a scenario's own words, by whom it names |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
@@ -44,6 +46,8 @@ pub mod judge;
 pub mod life;
 pub mod operate;
 pub mod recorded;
+pub mod rehearsal;
+pub mod requests;
 pub mod selection;
 pub mod settle;
 pub mod suite;

@@ -21,6 +21,7 @@ use firedrill::harness::workload::history::OperatorNote;
 use firedrill::harness::workload::history::SettleEvent;
 use firedrill::harness::workload::history::WrittenFile;
 use firedrill::harness::workload::record::History;
+use firedrill::harness::workload::request::Compared;
 use firedrill::value::Digest;
 
 use super::story;
@@ -221,6 +222,18 @@ fn a_refusal_counts_by_what_became_of_the_records() {
     assert_eq!(noted(6, &[]), ExitClass::Held);
     assert_eq!(noted(6, &["0/0: the intent"]), ExitClass::Broken);
     assert_eq!(noted(0, &[]), ExitClass::Undecided, "nothing was there to be left alone");
+}
+
+#[test]
+fn a_request_that_was_refused_and_changed_something_is_a_broken_promise() {
+    let noted = |changed: Vec<String>| {
+        let compared = Compared { ask: 7, objects: 12, changed };
+        concluded(|ground| ground.note(Event::Noted(Note::Compared(compared.clone()))))
+    };
+    assert_eq!(noted(Vec::new()).0, ExitClass::Held);
+    let changed = noted(vec!["lake/data is gone".to_owned()]);
+    assert_eq!(changed.0, ExitClass::Broken);
+    assert!(changed.2.contains("request 7") && changed.2.contains("is gone"), "{}", changed.2);
 }
 
 #[test]

@@ -319,6 +319,7 @@ mod tests {
             parity: 0,
             survives_power_loss: true,
             buckets: Default::default(),
+            principals: Default::default(),
         };
         let witnesses = Witnesses { facts: &facts, history: &history, census: Some(&census) };
         let mut examination = Examination::of(NAME);

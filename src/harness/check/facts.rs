@@ -25,6 +25,9 @@ pub struct Facts {
     pub survives_power_loss: bool,
     /// The workload's buckets.
     pub buckets: BTreeMap<String, BucketKind>,
+    /// What each principal may do, besides the one who may do everything.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub principals: BTreeMap<String, Vec<String>>,
 }
 
 impl Facts {

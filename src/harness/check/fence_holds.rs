@@ -72,7 +72,8 @@ fn until(history: &History, migration: &CatalogOp, from: u64) -> u64 {
             && op.invoked > from
     });
     let strong = history.notes.iter().filter(|note| {
-        note.seq > from && matches!(&note.what, Note::Backing { backing } if backing != "object")
+        note.seq > from
+            && matches!(&note.what, Note::Backing { backing, .. } if backing != "object")
     });
     let ends = cancels.map(|op| op.invoked).chain(strong.map(|note| note.seq));
     ends.min().unwrap_or(NEVER)

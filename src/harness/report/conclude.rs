@@ -16,6 +16,7 @@ use crate::harness::scenario::plan::Plan;
 use crate::harness::workload::history::Note;
 use crate::harness::workload::history::OperatorNote;
 use crate::harness::workload::record::At;
+use crate::harness::workload::request::Compared;
 
 /// The kind of the finding of a cluster that stopped repairing itself.
 pub const NOT_REPAIRED: &str = "not_repaired";
@@ -345,6 +346,7 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
         | Note::Shared { .. }
         | Note::Release { .. }
         | Note::Backing { .. }
+        | Note::Rehearsed(_)
         | Note::Told { .. } => None,
         Note::Tampered { drive, path, changed } => {
             let first = changed.first()?;
@@ -353,6 +355,13 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
                 "{count} records were changed beside drive {drive}: {path}, which somebody else had changed: {first}"
             );
             Some((Some(EVIDENCE_TOUCHED), (ExitClass::Broken, reason)))
+        }
+        Note::Compared(Compared { ask, changed, .. }) => {
+            let (count, first) = (changed.len(), changed.first()?);
+            let reason = format!(
+                "request {ask} to the catalog was refused, and {count} objects were changed, {first} among them"
+            );
+            Some((Some(REFUSED_AND_CHANGED), (ExitClass::Broken, reason)))
         }
         Note::Refused { node, words, records, changed } => match (records, changed.first()) {
             (_, Some(first)) => {

@@ -19,6 +19,7 @@ use crate::harness::workload::history::Outcome;
 use crate::harness::workload::record::History;
 use crate::harness::workload::record::NEVER;
 use crate::harness::workload::record::Op;
+use crate::harness::workload::request::AnswerClass;
 use crate::value::ObjectKey;
 use crate::value::VersionId;
 
@@ -92,12 +93,26 @@ fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
         Counter::CommitsResolved => commits(history, |op| {
             op.is_acknowledged() && op.commit().is_some_and(|commit| commit.attempt > 0)
         }),
+        Counter::SupportedRequests => requests(history, AnswerClass::Supported),
+        Counter::RefusedRequests => requests(history, AnswerClass::Refused),
+        Counter::DeniedRequests => requests(history, AnswerClass::Denied),
+        Counter::UnsupportedRequests => requests(history, AnswerClass::Unsupported),
+        Counter::ComparedRefusals => {
+            let notes = history.notes.iter();
+            notes.filter(|note| matches!(note.what, Note::Compared(_))).count() as u64
+        }
     }
 }
 
 /// Attempts at commits.
 fn commits(history: &History, wanted: impl Fn(&CatalogOp) -> bool) -> u64 {
     history.catalog.iter().filter(|op| op.commit().is_some() && wanted(op)).count() as u64
+}
+
+/// Requests of a step's own wording, by the class of their answers.
+fn requests(history: &History, class: AnswerClass) -> u64 {
+    let spelt = history.catalog.iter().filter(|op| op.raw().is_some());
+    spelt.filter(|op| AnswerClass::of_answer(op.answer.as_ref()) == class).count() as u64
 }
 
 /// Changes of a kind while a drive was out of its slot.

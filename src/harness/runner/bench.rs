@@ -234,6 +234,7 @@ fn history() -> Result<Figure, String> {
         parity: 2,
         survives_power_loss: true,
         buckets: buckets.into(),
+        principals: Default::default(),
     };
     let witnesses = Witnesses { facts: &facts, history: &history, census: None };
     let began = Instant::now();

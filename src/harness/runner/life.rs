@@ -135,7 +135,7 @@ impl Life<'_> {
                         self.driver.load(load, lists, &self.stop).await;
                     }
                 }
-                Step::Catalog(step) => self.ask_catalog(index, step).await?,
+                Step::Catalog(step) => self.ask_catalog(index, step, true).await?,
                 Step::Commits(commits) => self.commit_all(index, commits).await?,
                 Step::Restart(restart) => self.restart(restart).await?,
                 Step::Inject(fault) => {

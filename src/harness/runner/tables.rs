@@ -42,10 +42,15 @@ use crate::harness::workload::catalog::Commit;
 use crate::harness::workload::history::Event;
 use crate::harness::workload::history::Note;
 use crate::harness::workload::history::Outcome;
+use crate::harness::workload::request::NOBODY;
+use crate::harness::workload::request::ROOT;
+use crate::harness::workload::request::Service;
+use crate::protocol::catalog::settings;
+use crate::protocol::config::Switch;
 use crate::sigv4::Credentials;
 
 /// Where the catalog is asked.
-const PREFIX: &str = "/iceberg/v1";
+pub(super) const PREFIX: &str = "/iceberg/v1";
 /// How long a node that is ready may say that its catalog is not.
 const STARTING: Duration = Duration::from_secs(20);
 /// How long an armed point may take until its node has it.
@@ -54,11 +59,14 @@ const ARMING_PATIENCE: Duration = Duration::from_secs(5);
 const ARMING_PERIOD: Duration = Duration::from_millis(5);
 
 /// The status of a request that was not done and may be asked again.
-const BUSY: u16 = 503;
+pub(super) const BUSY: u16 = 503;
 /// How often one that has to be done is asked, as long as that is answered.
-const ATTEMPTS_MAX: u32 = 6;
+pub(super) const ATTEMPTS_MAX: u32 = 6;
 /// How soon it is asked again.
-const BUSY_PERIOD: Duration = Duration::from_millis(500);
+pub(super) const BUSY_PERIOD: Duration = Duration::from_millis(500);
+
+/// Characters of an answer that is no JSON that are kept.
+const TEXT_MAX: usize = 1_000;
 
 /// What is known of the catalog while a run lasts.
 pub struct Tables {
@@ -70,6 +78,8 @@ pub struct Tables {
     arming: Mutex<Option<u64>>,
     /// The last single commit of each table.
     last: Mutex<BTreeMap<String, Commit>>,
+    /// The prefixes of tables in their buckets, by `warehouse.namespace.name`.
+    locations: Mutex<BTreeMap<String, String>>,
 }
 
 impl Tables {
@@ -82,6 +92,7 @@ impl Tables {
             asks: AtomicU64::new(0),
             arming: Mutex::new(None),
             last: Mutex::default(),
+            locations: Mutex::default(),
         }
     }
 
@@ -91,18 +102,53 @@ impl Tables {
         *self.arming.lock().unwrap_or_else(PoisonError::into_inner) = waits.then_some(before);
     }
 
-    fn client(&self, nodes: Vec<String>) -> Client {
-        let reach = Reach {
+    /// The prefix of a table that was asked for before.
+    pub(super) fn location(&self, table: &str) -> Option<String> {
+        let known = self.locations.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(table).cloned()
+    }
+
+    /// Remembers it.
+    pub(super) fn keep_location(&self, table: &str, location: &str) {
+        let mut known = self.locations.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(table.to_owned(), location.to_owned());
+    }
+
+    /// What a principal of the testbed's signs with; nothing for nobody.
+    pub(super) fn signs(&self, principal: &str) -> Option<Credentials> {
+        let access_key = match principal {
+            ROOT => self.credentials.access_key.clone(),
+            NOBODY => return None,
+            name => name.to_owned(),
+        };
+        Some(Credentials { access_key, secret_key: self.credentials.secret_key.clone() })
+    }
+
+    /// How nodes are spoken to in somebody's name.
+    pub(super) fn reach(&self, nodes: Vec<String>, sender: Sender<'_>) -> Reach {
+        let signs = self.signs(sender.principal).map(|signs| (By::Operator, signs));
+        Reach {
             nodes,
-            service: "s3".to_owned(),
+            service: sender.service.name().to_owned(),
             region: self.region.clone(),
             timeout: self.timeout,
             starting: STARTING,
-            credentials: BTreeMap::from([(By::Operator, self.credentials.clone())]),
-        };
-        Client::new(reach, Arc::new(Recorder::none()))
+            credentials: signs.into_iter().collect(),
+        }
     }
 }
+
+/// In whose name a request is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sender<'a> {
+    /// A principal by its name.
+    pub(super) principal: &'a str,
+    /// For which service it is signed.
+    pub(super) service: Service,
+}
+
+/// The one who may do everything, as usual.
+pub(super) const OPERATOR: Sender<'_> = Sender { principal: ROOT, service: Service::S3 };
 
 /// The routes of a warehouse.
 pub(super) fn at(warehouse: &str) -> At<'_> {
@@ -119,11 +165,28 @@ impl Life<'_> {
         action: CatalogAction,
         ask: Ask,
     ) -> Heard {
-        let number = self.tables.asks.fetch_add(1, Ordering::SeqCst);
-        let addresses = (0..self.plan.testbed.nodes).map(|node| self.testbed.client_address(node));
-        let client = self.tables.client(addresses.map(|it| it.to_string()).collect());
         let (warehouse, table) = (warehouse.to_owned(), table.map(str::to_owned));
-        let asked = CatalogRequest { ask: number, node, warehouse, table, action };
+        let asked = CatalogRequest { ask: self.number(), node, warehouse, table, action };
+        self.sent(OPERATOR, asked, ask).await
+    }
+
+    /// Where each node is reached.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let nodes = 0..self.plan.testbed.nodes;
+        nodes.map(|node| self.testbed.client_address(node).to_string()).collect()
+    }
+
+    /// The number of a request that is about to be sent.
+    pub(super) fn number(&self) -> u64 {
+        self.tables.asks.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// Sends what `asked` says in somebody's name, and tells the history of it before and after.
+    pub(super) async fn sent(&self, sender: Sender<'_>, asked: CatalogRequest, ask: Ask) -> Heard {
+        let (number, node) = (asked.ask, asked.node);
+        let is_spelt = matches!(asked.action, CatalogAction::Request(_));
+        let reach = self.tables.reach(self.addresses(), sender);
+        let client = Client::new(reach, Arc::new(Recorder::none()));
         self.recorder.record(Event::CatalogAsked(asked));
         let heard = client.send(&ask.to(node)).await;
         let outcome = match heard.told.outcome {
@@ -138,15 +201,19 @@ impl Life<'_> {
             words: heard.told.words.clone(),
             told: heard.text("/status").map(str::to_owned),
             generation: heard.number("/generation"),
+            kind: kind(&heard),
+            location: place(&heard),
+            text: heard.told.body.as_str().filter(|_| is_spelt).map(beginning),
         }));
         heard
     }
 
-    /// Asks what a step says.
+    /// Asks what a step says. Where nobody else works, what is refused is seen to change nothing.
     pub(super) async fn ask_catalog(
         &self,
         index: usize,
         step: &CatalogStep,
+        is_alone: bool,
     ) -> Result<(), Trouble> {
         self.waiting.on_ourselves("a fault to be armed");
         self.armed().await;
@@ -157,6 +224,13 @@ impl Life<'_> {
         let plain = |action, ask| self.asked(warehouse, None, node, action, ask);
         for attempt in 1.. {
             let (heard, expected) = match step {
+                CatalogStep::Request(request) => {
+                    return self.request(step, [request.clone()], is_alone).await;
+                }
+                CatalogStep::Matrix(matrix) => {
+                    return self.request(step, matrix.requests(), is_alone).await;
+                }
+                CatalogStep::Rehearse(on) => return self.rehearse(on).await,
                 CatalogStep::Enable(enable) => return self.enable(enable).await,
                 CatalogStep::Admit(_) => return self.admit().await,
                 CatalogStep::Preflight(preflight) => {
@@ -280,21 +354,32 @@ impl Life<'_> {
         self.asked(warehouse, Some(table), node, action, ask).await
     }
 
-    /// Ends every node, configures it and starts all of them.
+    /// Ends the nodes, configures them and starts all of them.
     pub(super) async fn restart(&self, restart: &Restart) -> Result<(), Trouble> {
         self.waiting.on_ourselves("armed faults to strike");
         self.background.drained().await?;
         self.injector.at_rest().await;
-        for node in 0..self.plan.testbed.nodes {
+        let all = 0..self.plan.testbed.nodes;
+        let is_meant = |node: &usize| restart.nodes.is_empty() || restart.nodes.contains(node);
+        for node in all.clone().filter(is_meant) {
             self.waiting.on_the_cluster(format!("node {node} to end"));
             self.testbed.stop(node).await?;
             if let Some(catalog) = &restart.catalog {
                 self.testbed.become_catalog(node, catalog.clone())?;
             }
         }
-        if let Some(catalog) = &restart.catalog {
+        if let Some(catalog) =
+            restart.catalog.as_ref().filter(|_| all.clone().all(|it| is_meant(&it)))
+        {
             let backing = catalog.backing.as_ref().map_or("object", |backing| backing.word());
-            self.recorder.record(Event::Noted(Note::Backing { backing: backing.to_owned() }));
+            let is_on = |gate: &Option<Switch>| {
+                let word = gate.as_ref().map(Switch::word);
+                settings::parse_flag(settings::SNAPSHOT_V2, word).unwrap_or_default()
+            };
+            let snapshot_v2 =
+                is_on(&catalog.snapshot_v2) && is_on(&catalog.snapshot_v2_fleet_confirmed);
+            let backing = backing.to_owned();
+            self.recorder.record(Event::Noted(Note::Backing { backing, snapshot_v2 }));
         }
         self.start_all().await
     }
@@ -310,6 +395,24 @@ impl Life<'_> {
             time::sleep(ARMING_PERIOD).await;
         }
     }
+}
+
+/// The type of an error, in either of its forms.
+pub(super) fn kind(heard: &Heard) -> Option<String> {
+    let of_storage = || heard.told.body.as_str()?.split_once("<Code>")?.1.split_once("</Code>");
+    let kind = heard.text("/error/type").or_else(|| of_storage().map(|(code, _)| code));
+    kind.map(str::to_owned)
+}
+
+/// The place that an answer tells of a table.
+fn place(heard: &Heard) -> Option<String> {
+    let place = heard.text("/warehouse-location").or(heard.text("/metadata/location"));
+    place.map(str::to_owned)
+}
+
+/// As much of a text as is worth keeping.
+fn beginning(text: &str) -> String {
+    text.chars().take(TEXT_MAX).collect()
 }
 
 /// Whether a preflight tells what the step says.
@@ -337,11 +440,15 @@ fn owed(step: &CatalogStep, expected: Expected, heard: &Heard) -> Result<(), Tro
 
 fn otherwise(step: &CatalogStep, owed: &str, heard: &Heard) -> Trouble {
     let waiting_for = format!("the catalog to {}", step.name());
+    Trouble::Stuck { waiting_for, reason: instead(owed, heard) }
+}
+
+/// What was owed, and what came instead.
+pub(super) fn instead(owed: &str, heard: &Heard) -> String {
     let (status, told) = (heard.status(), &heard.told);
     let body = match told.words.is_empty() {
         true => told.body.to_string().chars().take(600).collect(),
         false => told.words.clone(),
     };
-    let reason = format!("{} had to be {owed}, and came to {status}: {body}", heard.ask.words());
-    Trouble::Stuck { waiting_for, reason }
+    format!("{} had to be {owed}, and came to {status}: {body}", heard.ask.words())
 }

@@ -51,7 +51,7 @@ impl Life<'_> {
         for step in &commits.meanwhile {
             // Writers hold the sender for as long as this lasts.
             let _ = counted.wait_for(|count| *count >= begin).await;
-            self.ask_catalog(index, step).await?;
+            self.ask_catalog(index, step, false).await?;
         }
         Ok(())
     }

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::form::Nothing;
+use super::rehearse::Rehearse;
+use super::request::Matrix;
+use super::request::Request;
 use crate::protocol::config::CatalogConfig;
 
 /// One thing that is asked of the catalog.
@@ -29,6 +32,12 @@ pub enum CatalogStep {
     Commit(OneCommit),
     /// Every node is opened to writers.
     Admit(Nothing),
+    /// A request of the scenario's own wording.
+    Request(Request),
+    /// Requests by rows, principals by columns.
+    Matrix(Matrix),
+    /// The tool of the runbook goes on.
+    Rehearse(Rehearse),
 }
 
 impl CatalogStep {
@@ -43,6 +52,9 @@ impl CatalogStep {
             Self::Create(_) => "create",
             Self::Commit(_) => "commit",
             Self::Admit(_) => "admit",
+            Self::Request(_) => "request",
+            Self::Matrix(_) => "matrix",
+            Self::Rehearse(_) => "rehearse",
         }
     }
 
@@ -54,7 +66,9 @@ impl CatalogStep {
             Self::Preflight(step) => Some(step.node),
             Self::Create(step) => Some(step.node),
             Self::Commit(step) => Some(step.node),
-            Self::Admit(_) => None,
+            Self::Request(step) => Some(step.node),
+            Self::Matrix(step) => Some(step.node),
+            Self::Rehearse(_) | Self::Admit(_) => None,
         }
     }
 
@@ -68,7 +82,8 @@ impl CatalogStep {
             Self::Preflight(step) => Some(&step.warehouse),
             Self::Create(step) => Some(&step.warehouse),
             Self::Commit(step) => Some(&step.warehouse),
-            Self::Admit(_) => None,
+            // Their paths say it.
+            Self::Request(_) | Self::Matrix(_) | Self::Rehearse(_) | Self::Admit(_) => None,
         }
     }
 }
@@ -184,11 +199,14 @@ pub struct Commits {
     pub meanwhile: Vec<CatalogStep>,
 }
 
-/// Every node is ended, configured and started.
+/// Nodes are ended, configured and started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restart {
-    /// The table catalog of every node from now on; as it was when absent.
+    /// Which; all when absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<usize>,
+    /// The table catalog of these nodes from now on; as it was when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<CatalogConfig>,
 }

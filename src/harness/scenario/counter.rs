@@ -61,6 +61,16 @@ pub enum Counter {
     UnknownCommits,
     /// Attempts at commits that were acknowledged after an earlier one of the same commit had ended otherwise.
     CommitsResolved,
+    /// Requests of a step's own wording that were done.
+    SupportedRequests,
+    /// Those that were refused for what they ask, or for when they ask it.
+    RefusedRequests,
+    /// Those that were refused for who asks.
+    DeniedRequests,
+    /// Those that were answered as not offered.
+    UnsupportedRequests,
+    /// Those that were refused and before and after which the drives were looked at.
+    ComparedRefusals,
 }
 
 impl Counter {
@@ -93,6 +103,11 @@ impl Counter {
         Self::RefusedCommits,
         Self::UnknownCommits,
         Self::CommitsResolved,
+        Self::SupportedRequests,
+        Self::RefusedRequests,
+        Self::DeniedRequests,
+        Self::UnsupportedRequests,
+        Self::ComparedRefusals,
     ];
 
     /// Its name, as scenarios spell it.
@@ -125,6 +140,11 @@ impl Counter {
             Self::RefusedCommits => "refused_commits",
             Self::UnknownCommits => "unknown_commits",
             Self::CommitsResolved => "commits_resolved",
+            Self::SupportedRequests => "supported_requests",
+            Self::RefusedRequests => "refused_requests",
+            Self::DeniedRequests => "denied_requests",
+            Self::UnsupportedRequests => "unsupported_requests",
+            Self::ComparedRefusals => "compared_refusals",
         }
     }
 }

@@ -17,6 +17,7 @@ use super::fault::Fault;
 use super::operator::OperatorStep;
 use super::plan::Filesystem;
 use super::plan::Rung;
+use super::request::PrincipalForm;
 use crate::harness::workload::spec::LoadSpec;
 use crate::harness::workload::spec::WorkloadSpec;
 use crate::protocol::config::CatalogConfig;
@@ -138,6 +139,9 @@ pub struct TestbedForm {
     /// The table catalog of every node, until it is started with another.
     #[serde(default)]
     pub catalog: CatalogConfig,
+    /// Principals besides the one who may do everything, by their access keys.
+    #[serde(default)]
+    pub principals: BTreeMap<String, PrincipalForm>,
 }
 
 /// The size of a drive that a scenario does not state.
@@ -264,7 +268,7 @@ pub enum Step {
     Catalog(CatalogStep),
     /// Committers work on tables.
     Commits(Commits),
-    /// Every armed fault has struck, every node is ended, configured and started.
+    /// Every armed fault has struck, nodes are ended, configured and started.
     Restart(Restart),
     /// Every armed fault has struck, and a node tells a state of its replacements; that it does not is a failure.
     Await(Await),

@@ -9,6 +9,8 @@ pub mod library;
 pub mod operator;
 pub mod parse;
 pub mod plan;
+pub mod rehearse;
+pub mod request;
 pub mod size;
 pub mod validate;
 mod warehouses;

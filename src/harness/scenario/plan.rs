@@ -3,6 +3,8 @@
 //! `plan.json` is this, byte for byte the same for one seed. It holds no clock, path or host, and
 //! `judge` needs nothing else to know what was promised.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::Serialize;
 use uuid::Uuid;
@@ -15,6 +17,7 @@ use super::form::Step;
 use super::form::Suite;
 use super::form::TestbedForm;
 use super::parse::Case;
+use super::request::PrincipalForm;
 use super::size::Size;
 use crate::harness::check::Facts;
 use crate::harness::workload::generator;
@@ -260,6 +263,8 @@ impl Plan {
     /// What the checkers are told.
     pub fn facts(&self) -> Facts {
         let testbed = &self.testbed;
+        let principals = testbed.principals.iter();
+        let actions = principals.map(|(name, known)| (name.clone(), known.actions.clone()));
         Facts {
             nodes: testbed.nodes,
             drives: testbed.drives.iter().map(|drive| drive.name.clone()).collect(),
@@ -267,6 +272,7 @@ impl Plan {
             parity: testbed.parity,
             survives_power_loss: testbed.durability == Durability::Strict,
             buckets: self.workload.buckets.clone(),
+            principals: actions.collect(),
         }
     }
 
@@ -337,6 +343,7 @@ fn testbed(form: &TestbedForm, seed: Seed, overrides: Overrides) -> TestbedPlan 
         defects: form.defects.clone(),
         release: form.release,
         catalog: form.catalog.clone(),
+        principals: form.principals.clone(),
     }
 }
 
@@ -391,6 +398,9 @@ pub struct TestbedPlan {
     /// The release that every node behaves as, until it is started as another.
     #[serde(default, skip_serializing_if = "Release::is_current")]
     pub release: Release,
+    /// Principals besides the one who may do everything, by their access keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub principals: BTreeMap<String, PrincipalForm>,
 }
 
 /// One drive.

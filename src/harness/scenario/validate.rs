@@ -69,6 +69,11 @@ fn heading(form: &ScenarioForm, family: &str, problems: &mut Vec<Problem>) {
         let message = format!("defects are planted in the family `{CANARY}` only");
         add(problems, "testbed.defects", message);
     }
+    for (name, principal) in &form.testbed.principals {
+        if let Some(message) = principal.problem(name) {
+            add(problems, &format!("testbed.principals.{name}"), message);
+        }
+    }
     if form.limits.wall_s == 0 || form.limits.wall_s > 24 * 3_600 {
         add(problems, "limits.wall_s", "1 to 86400 seconds are possible");
     }
@@ -247,7 +252,7 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
             Step::Await(state) => awaited(form, &path, state, problems),
             Step::Catalog(step) => warehouses.asked(form, &path, step, problems),
             Step::Commits(commits) => warehouses.committed(form, &path, commits, problems),
-            Step::Restart(restart) => warehouses::restarted(&path, restart, problems),
+            Step::Restart(restart) => warehouses::restarted(form, &path, restart, problems),
             Step::Settle(settle) => {
                 if settle.within_s == 0 {
                     add(problems, &format!("{path}.within_s"), "nothing settles within 0 seconds");

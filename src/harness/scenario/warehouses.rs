@@ -35,9 +35,24 @@ impl Warehouses {
         if let Some(node) = step.node().filter(|node| *node >= form.testbed.nodes) {
             add(".node", format!("there is no node {node}"));
         }
-        if let CatalogStep::Enable(enable) = step {
-            return self.enabled(form, enable, &mut add);
-        }
+        let wrong = match step {
+            CatalogStep::Enable(enable) => return self.enabled(form, enable, &mut add),
+            CatalogStep::Request(request) => request.problems(&form.testbed),
+            CatalogStep::Matrix(matrix) => matrix.problems(&form.testbed),
+            CatalogStep::Rehearse(rehearse) => {
+                let mut wrong = rehearse.problems(&form.testbed);
+                let known = |name: &&String| !self.0.contains_key(*name);
+                wrong.extend(rehearse.warehouses.iter().find(known).map(|name| {
+                    (
+                        ".warehouses".to_owned(),
+                        format!("nobody enabled a warehouse `{name}` before"),
+                    )
+                }));
+                wrong
+            }
+            _ => Vec::new(),
+        };
+        wrong.into_iter().for_each(|(key, message)| add(&key, message));
         let Some(warehouse) = step.warehouse() else { return };
         let Some(tables) = self.0.get_mut(warehouse) else {
             return add(".warehouse", format!("nobody enabled a warehouse `{warehouse}` before"));
@@ -110,7 +125,15 @@ impl Warehouses {
 }
 
 /// One restart with another catalog.
-pub(super) fn restarted(path: &str, restart: &Restart, problems: &mut Vec<Problem>) {
+pub(super) fn restarted(
+    form: &ScenarioForm,
+    path: &str,
+    restart: &Restart,
+    problems: &mut Vec<Problem>,
+) {
+    if let Some(node) = restart.nodes.iter().find(|node| **node >= form.testbed.nodes) {
+        problems.push((format!("{path}.nodes"), format!("there is no node {node}")));
+    }
     let backing = restart.catalog.as_ref().and_then(|catalog| catalog.backing.as_ref());
     let word = backing.map_or("object", |backing| backing.word());
     if !["object", "durable-strong"].contains(&word) {
@@ -138,7 +161,7 @@ mod tests {
         match crate::yaml::parse::<Step>("step", step).unwrap() {
             Step::Catalog(step) => warehouses.asked(form, "s", &step, &mut problems),
             Step::Commits(commits) => warehouses.committed(form, "s", &commits, &mut problems),
-            Step::Restart(restart) => restarted("s", &restart, &mut problems),
+            Step::Restart(restart) => restarted(form, "s", &restart, &mut problems),
             step => panic!("{step:?}"),
         }
         problems
@@ -149,6 +172,7 @@ mod tests {
         for good in [
             "catalog: { migrate: { warehouse: house } }",
             "catalog: { create: { warehouse: house, table: a.late } }",
+            "catalog: { request: { method: GET, path: /iceberg/v1/config, expect: supported } }",
             "commits: { writers: 2, commits: 3, tables: [house.a.t] }",
             "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: durable-strong } }",
             "restart: {}",
@@ -161,10 +185,13 @@ mod tests {
             "catalog: { enable: { warehouse: house, tables: [a.t] } }",
             "catalog: { create: { warehouse: house, table: late } }",
             "catalog: { commit: { warehouse: house, table: a.late } }",
+            "catalog: { request: { method: GET, path: /x, as: stranger, expect: denied } }",
+            "catalog: { matrix: { as: [root], node: 99, rows: [{ method: GET, path: /, expect: [supported] }] } }",
             "commits: { writers: 0, commits: 3, tables: [house.a.t] }",
             "commits: { writers: 2, commits: 3, tables: [house.a.u] }",
             "commits: { writers: 2, commits: 3, tables: [] }",
             "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: strong } }",
+            "restart: { nodes: [99] }",
         ] {
             assert_eq!(wrong(bad).len(), 1, "{bad}");
         }

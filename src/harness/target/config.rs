@@ -1,6 +1,5 @@
 //! What a node is told in its configuration file and the secrets beside it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::fs::OpenOptions;
 use std::io;
@@ -23,7 +22,7 @@ use crate::yaml;
 pub struct ClusterSecrets {
     /// The access key of the one principal, who may do everything.
     pub access_key: String,
-    /// Its secret key.
+    /// Its secret key, which the plan's further principals have as well.
     pub secret_key: String,
     /// What peers sign with.
     pub cluster_secret: String,
@@ -54,7 +53,12 @@ pub fn write(
         drives: plan.drives_of(other).map(|drive| drive_root(other, drive.slot)).collect(),
         endpoints: Vec::new(),
     };
-    let everything = Principal { secret_file, actions: vec!["*".to_owned()], account: None };
+    let everything = vec!["*".to_owned()];
+    let root = Principal { secret_file: secret_file.clone(), actions: everything, account: None };
+    let others = plan.principals.iter().map(|(name, form)| {
+        let (secret_file, account) = (secret_file.clone(), form.account.clone());
+        (name.clone(), Principal { secret_file, actions: form.actions.clone(), account })
+    });
     let config = NodeConfig {
         node,
         listen: "127.0.0.1:0".to_owned(),
@@ -63,7 +67,7 @@ pub fn write(
         parity: Some(plan.parity),
         durability: plan.durability,
         cluster_secret_file,
-        principals: BTreeMap::from([(secrets.access_key.clone(), everything)]),
+        principals: others.chain([(secrets.access_key.clone(), root)]).collect(),
         allow_unmounted: false,
         limits: plan.limits.clone(),
         release: plan.release,

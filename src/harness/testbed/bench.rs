@@ -52,6 +52,7 @@ pub fn plan_of(nodes: usize, drives: usize, filesystem: Filesystem, drive_mib: u
         defects: Vec::new(),
         release: Release::Current,
         catalog: Default::default(),
+        principals: Default::default(),
     }
 }
 

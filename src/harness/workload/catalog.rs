@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::history::Outcome;
+use super::request::RawRequest;
 
 /// A request, just before it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,10 @@ pub enum CatalogAction {
     Admit,
     /// Set one property.
     Commit(Commit),
+    /// Tell a table's pointer.
+    Pointer,
+    /// What a step spells out.
+    Request(RawRequest),
 }
 
 /// One attempt at a commit. All attempts at one commit have the same id and the same property.
@@ -82,6 +87,26 @@ pub struct CatalogAnswer {
     /// The generation that a commit tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
+    /// The type of the error, in the server's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The place that it tells of a table: `s3://bucket/prefix`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// The beginning of an answer that is no JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// How far the tool of the catalog's runbook came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rehearsed {
+    /// The steps that it did, each with what it saw.
+    pub done: Vec<String>,
+    /// The step at which it stopped, and why; nothing when it came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<(String, String)>,
 }
 
 /// A request with its answer.
@@ -112,6 +137,14 @@ impl CatalogOp {
     pub fn commit(&self) -> Option<&Commit> {
         match &self.asked.action {
             CatalogAction::Commit(commit) => Some(commit),
+            _ => None,
+        }
+    }
+
+    /// What a step spelt out, if it is that.
+    pub fn raw(&self) -> Option<&RawRequest> {
+        match &self.asked.action {
+            CatalogAction::Request(request) => Some(request),
             _ => None,
         }
     }

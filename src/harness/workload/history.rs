@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::catalog::CatalogAnswer;
 use super::catalog::CatalogRequest;
+use super::catalog::Rehearsed;
+use super::request::Compared;
 use crate::harness::audit::census::DriveProblem;
 use crate::harness::audit::census::ReplacementCensus;
 use crate::protocol::config::Release;
@@ -169,7 +171,14 @@ pub enum Note {
     Backing {
         /// `object` or `durable-strong`.
         backing: String,
+        /// Whether both gates of snapshot version 2 are open.
+        #[serde(default, skip_serializing_if = "is_false")]
+        snapshot_v2: bool,
     },
+    /// A request to the catalog was refused, and the drives were looked at before and after.
+    Compared(Compared),
+    /// The tool of the catalog's runbook went on, as far as it came.
+    Rehearsed(Rehearsed),
     /// A node told a refusal that it owed, and what had become of the records that were there before it started.
     Refused {
         /// The node.

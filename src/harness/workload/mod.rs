@@ -11,6 +11,7 @@
 //! | [`client`] | one request, one answer, no retries |
 //! | [`answer`] | what an answer means for its client; pure |
 //! | [`catalog`] | words of the history about the table catalog |
+//! | [`request`] | those of a request that a step spells out; pure |
 //! | [`driver`] | clients at work; [`memory`] is what they have learnt |
 //! | [`prepare`] | what stands before the load |
 //! | [`synthetic`] | large histories for measurements; pure |
@@ -29,5 +30,6 @@ pub mod memory;
 pub mod prepare;
 pub mod record;
 pub mod recorder;
+pub mod request;
 pub mod spec;
 pub mod synthetic;

@@ -49,6 +49,9 @@ pub struct Ask {
     pub path: String,
     /// Names and values of the query, not encoded.
     pub query: Vec<(String, String)>,
+    /// Headers besides those that the signature adds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
     /// What it carries.
     pub body: Body,
     /// Where it goes.
@@ -66,6 +69,7 @@ impl Ask {
             method: method.to_owned(),
             path: path.into(),
             query: Vec::new(),
+            headers: Vec::new(),
             body: Body::Empty,
             to: To::Any,
             by: By::Operator,
@@ -77,6 +81,13 @@ impl Ask {
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.query.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same with one more header.
+    #[must_use]
+    pub fn under(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_ascii_lowercase(), value.to_owned()));
         self
     }
 

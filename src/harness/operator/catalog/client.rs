@@ -150,6 +150,7 @@ impl Client {
         });
         let query = pairs.collect::<Vec<_>>().join("&");
         let mut headers = vec![("host".to_owned(), address.to_owned())];
+        headers.extend(ask.headers.iter().cloned());
         let body = match &ask.body {
             Body::Empty => Vec::new(),
             Body::Json(value) => {

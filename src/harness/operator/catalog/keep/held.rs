@@ -1,5 +1,6 @@
 //! What drives hold of the table catalog, for a census. Reads only.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -10,7 +11,9 @@ use super::contents;
 use super::contents::Object;
 use super::tree;
 use super::tree::Drives;
+use crate::disk::layout;
 use crate::harness::audit::census::CatalogCensus;
+use crate::value::Digest;
 
 /// The catalog on the drives at `roots`; `None` when none of them has one.
 ///
@@ -35,6 +38,31 @@ pub fn held(roots: &[PathBuf]) -> Result<Option<CatalogCensus>, CatalogError> {
         census.metadata.insert(format!("{}/{}", object.bucket, object.key), text);
     })?;
     Ok(Some(census))
+}
+
+/// What the drives at `roots` hold of the catalog and of its table buckets: the digest of each object's contents, by
+/// bucket and key. What too few drives have for anybody to read it is none.
+///
+/// # Errors
+///
+/// As [`held`].
+pub fn digests(roots: &[PathBuf]) -> Result<BTreeMap<String, Digest>, CatalogError> {
+    let mut digests = BTreeMap::new();
+    if !roots.iter().any(|root| root.join(tree::CATALOG).is_dir()) {
+        return Ok(digests);
+    }
+    let drives = tree::open(roots)?;
+    let buckets = tree::table_buckets(&drives)?;
+    let marks = buckets.iter().map(|bucket| format!("{}/{bucket}", layout::BUCKETS));
+    let mut folders: Vec<String> = marks.chain(buckets.iter().cloned()).collect();
+    folders.push(tree::CATALOG.to_owned());
+    contents::each_or_why(&drives.drives, drives.set_drives, &folders, |object| {
+        if let Ok(Object { bucket, key, contents }) = object {
+            digests.insert(format!("{bucket}/{key}"), Digest::of(&contents));
+        }
+        Ok(())
+    })?;
+    Ok(digests)
 }
 
 /// Looks at every object below `folders`; notes those that cannot be read.
@@ -80,6 +108,8 @@ mod tests {
     #[test]
     fn drives_without_a_catalog_have_none() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(held(&[folder.path().to_owned()]).unwrap(), None);
+        let roots = [folder.path().to_owned()];
+        assert_eq!(held(&roots).unwrap(), None);
+        assert!(digests(&roots).unwrap().is_empty());
     }
 }
