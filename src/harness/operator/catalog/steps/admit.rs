@@ -14,7 +14,8 @@ use super::super::turn::many;
 use super::probe::named;
 use super::verify::is_closed;
 
-/// Opens every node to writers, where there is a switch; else the operator does.
+/// Opens every node to writers, where there is a switch; else the operator does. The first node that refuses leaves the
+/// ones after it closed.
 pub(super) fn admit(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
     if let News::ByHook(command) = &news {
         return Ok(Move::Pass(format!("done by `{command}`")));
@@ -24,16 +25,19 @@ pub(super) fn admit(turn: &mut Turn<'_>, news: News) -> Result<Move, Stop> {
         let words = "this server has no switch for it: let the writers in by your own means";
         return Ok(Move::Hand(words.to_owned()));
     }
+    let answers = heard(news);
     match turn.round {
-        0 => Ok(Move::Send((0..nodes).map(|node| routes::admit().to(node)).collect())),
-        1 => {
-            for heard in &heard(news) {
+        round if round <= nodes => {
+            for heard in &answers {
                 expect(heard, &[200, 202, 204])?;
             }
-            Ok(Move::Send((0..nodes).map(|node| routes::status().to(node)).collect()))
+            Ok(Move::Send(match round {
+                round if round < nodes => vec![routes::admit().to(round)],
+                _ => (0..nodes).map(|node| routes::status().to(node)).collect(),
+            }))
         }
         _ => {
-            for (node, status) in heard(news).iter().enumerate() {
+            for (node, status) in answers.iter().enumerate() {
                 expect(status, &[200])?;
                 if is_closed(status) != Some(false) {
                     let words = format!("node {node} is still closed to writers");
