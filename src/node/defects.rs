@@ -88,6 +88,10 @@ impl Rules for Bent {
     fn heeds_fences(&self) -> bool {
         !self.has(Defect::ForgetsFences) && self.sound.heeds_fences()
     }
+
+    fn binds_everybody(&self) -> bool {
+        !self.has(Defect::LetsRootPass) && self.sound.binds_everybody()
+    }
 }
 
 #[cfg(test)]
@@ -96,7 +100,7 @@ mod tests {
     use crate::node::replacement;
 
     /// What each rule answers, in one line.
-    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 10]) {
+    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 11]) {
         let flags = [
             rules.verifies_frames(),
             rules.heals_by_contents(),
@@ -108,6 +112,7 @@ mod tests {
             rules.discards_staging(),
             rules.brings(VersionId::NULL),
             rules.heeds_fences(),
+            rules.binds_everybody(),
         ];
         (rules.write_quorum(3), rules.moment_ns(7 * SECOND_NS, 9 * SECOND_NS, 0), flags)
     }
@@ -115,7 +120,7 @@ mod tests {
     #[test]
     fn every_defect_bends_exactly_one_rule() {
         let after_the_newest = 9 * SECOND_NS + 1;
-        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 10]));
+        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 11]));
         // Those of replacements bend no rule but the course of a generation.
         let of_rules = Defect::ALL.iter().filter(|it| !replacement::bends_course(**it));
         for defect in of_rules {

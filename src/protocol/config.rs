@@ -124,7 +124,7 @@ pub enum CatalogRelease {
     Current,
     /// An older one that knows no fences: it changes what a migration has frozen.
     WithoutFences,
-    /// An older one that reads snapshots of version 1 only.
+    /// An older one that reads snapshots of version 1 only, and lets a view have the name of a table.
     SnapshotV1,
 }
 
@@ -136,6 +136,11 @@ impl CatalogRelease {
             Self::WithoutFences => "without-fences",
             Self::SnapshotV1 => "snapshot-v1",
         }
+    }
+
+    /// Whether it keeps a table and a view from having one name, and knows what to do where they have.
+    pub fn knows_collisions(self) -> bool {
+        self != Self::SnapshotV1
     }
 
     /// Whether it is this one.

@@ -121,6 +121,8 @@ pub enum Defect {
     PassesOverNullVersions,
     /// A change of the table catalog does not look for fences.
     ForgetsFences,
+    /// Whoever may do everything passes by what the table catalog says of an object.
+    LetsRootPass,
 }
 
 impl Defect {
@@ -142,5 +144,6 @@ impl Defect {
         Self::ResumesOnChangedMount,
         Self::PassesOverNullVersions,
         Self::ForgetsFences,
+        Self::LetsRootPass,
     ];
 }

@@ -58,6 +58,10 @@ pub trait Rules: Send + Sync {
     fn heeds_fences(&self) -> bool {
         true
     }
+    /// Whether what the table catalog says of the objects of a table bucket binds those who may do everything, too.
+    fn binds_everybody(&self) -> bool {
+        true
+    }
 }
 
 /// The rules as they should be.

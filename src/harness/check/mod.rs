@@ -26,8 +26,10 @@ mod no_step_back;
 mod nothing_leaked;
 mod null_version_is_unique;
 mod one_successor;
+mod policy_never_bypassed;
 mod proof_is_true;
 mod reads_are_linearizable;
+mod rights;
 mod service_returned;
 mod sightings;
 mod snapshot_equals_source;
@@ -217,6 +219,11 @@ pub const INVARIANTS: &[Invariant] = &[
         name: fence_holds::NAME,
         promise: "While a migration stands, nothing object-backed is changed.",
         judge: fence_holds::judge,
+    },
+    Invariant {
+        name: policy_never_bypassed::NAME,
+        promise: "What a table's policy denies is denied, whoever asks.",
+        judge: policy_never_bypassed::judge,
     },
 ];
 

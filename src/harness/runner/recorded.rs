@@ -146,10 +146,15 @@ recorded! {
         "within-tolerance",
     ]
     alone: [
+        "a-policy-that-holds",
         "a-wrong-etag",
+        "an-answer-without-the-right",
         "half-of-each-write",
         "no-latest-version",
         "nothing-happened",
+        "root-before-version-2",
+        "root-past-the-catalog",
+        "storage-without-the-tables-policy",
         "wrong-bytes-beyond-tolerance",
     ]
 }

@@ -506,7 +506,10 @@ mod tests {
         assert!(fault.destroys());
         let of = |of: &str| Trigger { of: Some(of.to_owned()), ..Trigger::default() };
         assert_eq!(of(".rustfs.sys/a/b").place(), (Some(".rustfs.sys"), Some("a/b")));
-        assert_eq!((of("lake").place(), Trigger::default().place()), ((Some("lake"), None), (None, None)));
+        assert_eq!(
+            (of("lake").place(), Trigger::default().place()),
+            ((Some("lake"), None), (None, None))
+        );
     }
 
     #[test]

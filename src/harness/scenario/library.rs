@@ -112,6 +112,7 @@ built_in! {
         "what-the-procedure-refuses",
     ]
     "catalog": [
+        "a-name-that-is-a-tables-and-a-views",
         "a-node-dies-as-an-index-is-filled",
         "a-node-dies-as-the-strong-snapshot-is-taken-over",
         "a-node-dies-at-every-step-of-a-cancellation",
@@ -119,9 +120,12 @@ built_in! {
         "a-node-dies-at-every-step-of-a-creation",
         "a-node-dies-at-every-step-of-a-durable-strong-commit",
         "a-node-dies-at-every-step-of-a-migration",
+        "a-writer-that-knows-no-fence",
         "cancel-before-cutover-restores-writing",
         "cutover-of-two-warehouses-under-writers",
+        "each-verification-fails-once",
         "eight-writers-on-one-table",
+        "every-changing-route-around-a-cutover",
         "power-cut-as-an-index-is-filled",
         "power-cut-as-the-strong-snapshot-is-taken-over",
         "power-cut-at-every-step-of-a-cancellation",
@@ -129,6 +133,7 @@ built_in! {
         "power-cut-at-every-step-of-a-creation",
         "power-cut-at-every-step-of-a-durable-strong-commit",
         "power-cut-at-every-step-of-a-migration",
+        "what-each-principal-may-do",
     ]
     "canary": [
         "acknowledges-before-its-quorum",
@@ -137,6 +142,7 @@ built_in! {
         "heals-without-checking",
         "keeps-discarded-staging",
         "keeps-two-null-versions",
+        "lets-root-pass",
         "passes-over-null-versions",
         "proves-without-checking",
         "purges-partial-markers",

@@ -61,6 +61,11 @@ impl Depot {
         self.knows_fences() && self.store.heeds_fences()
     }
 
+    /// Whether the release keeps a table and a view from having one name.
+    pub fn knows_collisions(&self) -> bool {
+        self.release.knows_collisions()
+    }
+
     /// The newest version of snapshots that the release reads.
     pub fn snapshot_version_max(&self) -> u32 {
         match self.release {

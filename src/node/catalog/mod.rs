@@ -132,7 +132,8 @@ impl Catalog {
     ) -> Self {
         let depot = Depot::new(store, settings.config.release);
         let history_max = settings.config.commit_history_per_table;
-        let rules = Rules { history_max, ..Rules::new(gates(&settings)) };
+        let knows_collisions = settings.config.release.knows_collisions();
+        let rules = Rules { history_max, knows_collisions, ..Rules::new(gates(&settings)) };
         let strong = Strong::new(depot.clone(), rules);
         let (opened, opening) = (AtomicBool::new(false), tokio::sync::Mutex::default());
         Self { depot, principals, rights, settings, region, strong, opened, opening }

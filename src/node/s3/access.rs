@@ -87,6 +87,12 @@ impl Principals {
         self.allows_as(access_key, action, |_| true)
     }
 
+    /// Whether the holder of `access_key` may do everything.
+    #[cfg_attr(not(feature = "iceberg"), expect(dead_code, reason = "the catalog asks"))]
+    pub fn allows_everything(&self, access_key: &str) -> bool {
+        self.0.get(access_key).is_some_and(|it| it.actions.iter().any(|action| action == "*"))
+    }
+
     fn allows_as(
         &self,
         access_key: &str,
@@ -279,6 +285,9 @@ mod tests {
         ] {
             let is_allowed = principals.allows_on(who, "admin:CommitTable", resource);
             assert_eq!(is_allowed, allowed, "{who} {resource}");
+        }
+        for (who, is_root) in [("all", true), ("reader", false), ("stranger", false)] {
+            assert_eq!(principals.allows_everything(who), is_root, "{who}");
         }
         assert_eq!(principals.secret("stranger"), None);
         assert_eq!(principals.account("reader"), Some("mine"));

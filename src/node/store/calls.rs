@@ -135,6 +135,11 @@ impl Store {
         self.parts.rules.heeds_fences()
     }
 
+    /// Whether the table catalog binds those who may do everything, after the rules.
+    pub fn binds_everybody(&self) -> bool {
+        self.parts.rules.binds_everybody()
+    }
+
     /// The code of a geometry.
     pub(super) fn erasure(&self, data: usize, parity: usize) -> Result<Arc<Erasure>, StoreError> {
         let mut codecs = self.codecs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -42,7 +42,7 @@ impl Flow for Put<'_> {
         let (depot, entry) = (self.depot, &self.request.entry);
         let bucket = &*entry.table_bucket;
         let is_new = self.request.base.is_none();
-        let table = match is_new {
+        let table = match is_new && depot.knows_collisions() {
             true => depot.record(bucket, &keys::table_entry(bucket, &self.name)).await?,
             false => None,
         };

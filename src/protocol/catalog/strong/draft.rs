@@ -31,6 +31,7 @@ use crate::protocol::catalog::strong::change::ChangedProperties;
 use crate::protocol::catalog::strong::change::Commit;
 use crate::protocol::catalog::strong::change::Properties;
 use crate::protocol::catalog::strong::change::Rename;
+use crate::protocol::catalog::strong::plan::Rules;
 
 /// How many commits of a table are kept unless something else is configured.
 pub const HISTORY_MAX: usize = 10_000;
@@ -38,8 +39,8 @@ pub const HISTORY_MAX: usize = 10_000;
 /// The next contents, or `None` when nothing changes, and the answer.
 pub type Drafted = (Option<Contents>, Answer);
 
-/// What `change` makes of `contents`. `history_max` bounds the commits that a table keeps, at least one: the
-/// newest of its proven chain stay, the others go together with their idempotency records.
+/// What `change` makes of `contents`. The rules bound the commits that a table keeps, at least one: the newest of its
+/// proven chain stay, the others go together with their idempotency records.
 ///
 /// # Errors
 ///
@@ -48,7 +49,7 @@ pub fn apply(
     contents: &Contents,
     derived: &Derived,
     change: &Change,
-    history_max: usize,
+    rules: &Rules,
 ) -> Result<Drafted, Refusal> {
     match change {
         Change::EnableBucket(bucket) => enable_bucket(contents, bucket),
@@ -56,12 +57,12 @@ pub fn apply(
         Change::DropNamespace(bucket, namespace) => drop_namespace(contents, bucket, namespace),
         Change::SetProperties(properties) => set_properties(contents, properties),
         Change::CreateTable(entry) => create_table(contents, derived, entry),
-        Change::Commit(it) => commit(contents, derived, it, history_max),
+        Change::Commit(it) => commit(contents, derived, it, rules.history_max),
         Change::DropTable(bucket, name, seen) => {
             drop_table(contents, bucket, name, seen.as_deref())
         }
         Change::RenameTable(rename) => rename_table(contents, derived, rename),
-        Change::CreateView(entry) => create_view(contents, entry),
+        Change::CreateView(entry) => create_view(contents, entry, rules),
         Change::ReplaceView(pair) => replace_view(contents, derived, &pair.0, &pair.1),
         Change::DropView(bucket, name, seen) => drop_view(contents, bucket, name, seen.as_deref()),
         Change::AddBucket(bucket, added) => add_bucket(contents, bucket, added),
@@ -392,10 +393,12 @@ fn check_view(entry: &ViewEntry) -> Result<Identifier, Refusal> {
     Ok(name)
 }
 
-fn create_view(contents: &Contents, entry: &ViewEntry) -> Result<Drafted, Refusal> {
+fn create_view(contents: &Contents, entry: &ViewEntry, rules: &Rules) -> Result<Drafted, Refusal> {
     let (bucket, name) = (&entry.table_bucket, check_view(entry)?);
     check_bucket(contents, bucket)?;
-    check_free(contents, bucket, &name)?;
+    if rules.knows_collisions || contents.view(bucket, &name).is_some() {
+        check_free(contents, bucket, &name)?;
+    }
     check_namespace(contents, bucket, &name.namespace)?;
     let next = draft(contents, |next| {
         next.views.insert((bucket.clone(), name), Arc::new(entry.clone()));

@@ -32,6 +32,8 @@ pub struct Rules {
     pub gates: Gates,
     /// The most commits that a table keeps.
     pub history_max: usize,
+    /// Whether no name may become both a table's and a view's, and only what undoes that is written where one is.
+    pub knows_collisions: bool,
     /// No epoch is at or below this one: that of the snapshot that the last cancellation removed.
     pub epoch_floor: u64,
 }
@@ -39,7 +41,7 @@ pub struct Rules {
 impl Rules {
     /// The rules of these gates, with the default bound.
     pub fn new(gates: Gates) -> Self {
-        Self { gates, history_max: draft::HISTORY_MAX, epoch_floor: 0 }
+        Self { gates, history_max: draft::HISTORY_MAX, knows_collisions: true, epoch_floor: 0 }
     }
 }
 
@@ -83,11 +85,14 @@ pub fn plan(
         Some(loaded) => (&*loaded.snapshot.contents, &*loaded.snapshot.derived),
         None => (&nothing, &nothing_derived),
     };
-    let (next, answer) = draft::apply(contents, derived, change, rules.history_max)?;
+    let (next, answer) = draft::apply(contents, derived, change, rules)?;
     let Some(next) = next else { return Ok(Plan::Unchanged(answer)) };
     let seen = loaded.map(|loaded| loaded.snapshot.version).max(memory.version);
     let next_derived = Derived::of(&next)?;
-    let version = version(seen, rules.gates, derived, &next_derived)?;
+    let version = match rules.knows_collisions {
+        true => version(seen, rules.gates, derived, &next_derived)?,
+        false => rules.gates.write_version(),
+    };
     let next_derived = validate::validate(&next, version)?;
     let bytes = codec::encode(&next, version)?;
     let last =

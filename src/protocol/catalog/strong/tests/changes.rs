@@ -294,6 +294,19 @@ fn quarantined(gates: crate::protocol::catalog::settings::Gates) -> World {
 }
 
 #[test]
+fn an_older_release_lets_a_view_have_a_tables_name() {
+    let mut world = World::new(&contents(1), 1, CLOSED);
+    let view = Change::CreateView(fixture::view("orders"));
+    assert_eq!(refused(&mut world, &view), Class::AlreadyExists);
+    let rules = Rules { knows_collisions: false, ..Rules::new(CLOSED) };
+    let loaded = world.hydrate().unwrap();
+    let plan = plan::plan(loaded.as_ref(), &world.memory, &view, &rules).unwrap();
+    let Plan::Write(planned) = plan else { panic!("a creation is a write") };
+    let made = codec::decode(planned.write.contents.as_ref().unwrap()).unwrap();
+    assert_eq!((made.version, made.derived.collisions.len()), (1, 1));
+}
+
+#[test]
 fn k_q1_each_cleanup_shrinks_the_set_and_stays_at_version_1() {
     let mut world = quarantined(OPEN);
     world.change(&drop_view("orders")).unwrap();
