@@ -27,6 +27,7 @@
 //! | [`watch`] | looks at the records of replacements on the way |
 //! | [`awaited`] | a state that a node has to tell |
 //! | [`operate`] | an operator's tool, used on stopped drives |
+//! | [`clients`] | real clients, installed and sent through their flows |
 //! | [`tables`], [`writers`] | the table catalog, asked by an operator and by committers |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
@@ -39,6 +40,7 @@ pub mod awaited;
 pub mod background;
 pub mod bench;
 pub mod case;
+pub mod clients;
 pub mod evidence;
 pub mod judge;
 pub mod life;

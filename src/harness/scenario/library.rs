@@ -112,6 +112,7 @@ built_in! {
         "what-the-procedure-refuses",
     ]
     "catalog": [
+        "a-real-client-over-a-cutover",
         "a-node-dies-as-an-index-is-filled",
         "a-node-dies-as-the-strong-snapshot-is-taken-over",
         "a-node-dies-at-every-step-of-a-cancellation",
