@@ -49,6 +49,7 @@ fn judge(what: &str, history: &History, invariant: &str, read_s: f64) {
         parity: 2,
         survives_power_loss: true,
         buckets,
+        principals: BTreeMap::new(),
     };
     let witnesses = Witnesses { facts: &facts, history, census: None };
     let begun = Instant::now();

@@ -4,6 +4,7 @@
 //! rehearses and judges. Where this machine cannot do that, trials are ignored, the reason is told,
 //! and the last line counts them.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::process::ExitCode;
 
@@ -26,8 +27,13 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Cases build clusters of several processes: side by side they would only wait for each other.
     arguments.test_threads.get_or_insert(1);
-    let wanted =
-        Wanted { names: Vec::new(), suite: Some(Suite::Quick), canaries: false, seed: SEED };
+    let wanted = Wanted {
+        names: Vec::new(),
+        suite: Some(Suite::Quick),
+        canaries: false,
+        clients: BTreeSet::new(),
+        seed: SEED,
+    };
     let selection = match selection::select(&wanted) {
         Ok(selection) => selection,
         Err(error) => {

@@ -124,6 +124,7 @@ async fn run(mischief: Mischief, operations: u64) -> Run {
         parity: 2,
         survives_power_loss: true,
         buckets: spec.buckets.clone(),
+        principals: BTreeMap::new(),
     };
     let witnesses = Witnesses { facts: &facts, history: &history, census: None };
     let names = INVARIANTS.iter().map(|known| known.name.to_owned()).collect::<Vec<_>>();

@@ -1,5 +1,7 @@
 //! `firedrill plan`: exactly what a run would create and destroy.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
 use super::Exit;
@@ -27,7 +29,8 @@ pub struct PlanArgs {
 pub fn run(arguments: &PlanArgs) -> Exit {
     let seed = Seed(arguments.seed);
     let names = vec![arguments.scenario.clone()];
-    let wanted = Wanted { names, suite: None, canaries: true, seed };
+    let clients = BTreeSet::new();
+    let wanted = Wanted { names, suite: None, canaries: true, clients, seed };
     let selection = match selection::select(&wanted) {
         Ok(selection) => selection,
         Err(error) => {

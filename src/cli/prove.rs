@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -130,6 +131,7 @@ fn prepare(arguments: &ProveArgs, seed: Seed) -> Result<RunOptions, run::Refused
         may_lack: Vec::new(),
         report_dir: arguments.report_dir.clone(),
         program: run::program()?,
+        clients: Arc::default(),
     })
 }
 

@@ -17,12 +17,14 @@ use crate::harness::report::render;
 use crate::harness::report::terminal;
 use crate::harness::report::terminal::Terminal;
 use crate::harness::runner;
+use crate::harness::runner::clients::Clients;
 use crate::harness::runner::selection;
 use crate::harness::runner::selection::Selection;
 use crate::harness::runner::selection::Wanted;
 use crate::harness::runner::suite::Ended;
 use crate::harness::runner::suite::RunError;
 use crate::harness::runner::suite::RunOptions;
+use crate::harness::scenario::clients::RealClient;
 use crate::harness::scenario::form::Suite;
 use crate::harness::scenario::parse::Case;
 use crate::harness::scenario::plan;
@@ -57,6 +59,12 @@ pub struct RunArgs {
     /// Do not fail because this machine lacks a rung
     #[arg(long, value_name = "RUNG")]
     pub allow_lacking: Vec<String>,
+    /// Run the cases in which this real client takes part, and no others (again for each of them)
+    #[arg(long = "clients", value_name = "pyiceberg")]
+    pub clients: Vec<String>,
+    /// The virtual environment of real clients, made where it is not there (default: one that goes with the run)
+    #[arg(long, value_name = "DIR")]
+    pub client_venv: Option<PathBuf>,
     /// Declare this durability instead of the scenarios' own
     #[arg(long, value_name = "strict|relaxed")]
     pub durability: Option<String>,
@@ -102,7 +110,10 @@ fn prepare(arguments: &RunArgs) -> Result<RunOptions, Refused> {
         return Err(usage("--jobs and --repeat are at least 1".to_owned()));
     }
     let seed = arguments.seed.map_or_else(draw, Seed);
-    let wanted = Wanted { names: arguments.scenarios.clone(), suite, canaries: false, seed };
+    let clients = arguments.clients.iter().map(|name| name.parse::<RealClient>());
+    let clients = clients.collect::<Result<_, _>>().map_err(usage)?;
+    let names = arguments.scenarios.clone();
+    let wanted = Wanted { names, suite, canaries: false, clients, seed };
     let mut selection =
         selection::select(&wanted).map_err(|error| (Exit::Usage, error.to_string()))?;
     if let Some(partition) = partition {
@@ -127,6 +138,7 @@ fn prepare(arguments: &RunArgs) -> Result<RunOptions, Refused> {
         may_lack: allowed,
         report_dir: arguments.report_dir.clone(),
         program: program()?,
+        clients: Arc::new(Clients::new(arguments.client_venv.clone())),
     })
 }
 

@@ -27,6 +27,7 @@
 //! | [`watch`] | looks at the records of replacements on the way |
 //! | [`awaited`] | a state that a node has to tell |
 //! | [`operate`] | an operator's tool, used on stopped drives |
+//! | [`clients`] | real clients, installed and sent through their flows |
 //! | [`tables`], [`writers`] | the table catalog, asked by an operator and by committers |
 //! | [`rehearsal`] | the tool of the catalog's runbook, started as a step |
 //! | [`requests`] | the same in a scenario's own words, by whom it names |
@@ -41,6 +42,7 @@ pub mod awaited;
 pub mod background;
 pub mod bench;
 pub mod case;
+pub mod clients;
 pub mod evidence;
 pub mod judge;
 pub mod life;

@@ -1,57 +1,77 @@
 #!/usr/bin/env python3
-"""A stock PyIceberg against the table catalog: before a cutover, over it, and after it.
+"""A stock PyIceberg against the table catalog: before a cutover, under its fence, and after it.
 
-Run by `tests/clients/run pyiceberg` against three nodes of four drives. Both prefixes and both signing names are used,
-in object backing and, after a migration and a restart, in durable-strong backing. Nothing in the client is patched.
+    pyiceberg_flow.py before|fenced|after
+
+Where the catalog is stands in the variables FIREDRILL_ENDPOINTS (separated by commas), FIREDRILL_WAREHOUSE (a table
+bucket, empty before the first part), FIREDRILL_ACCESS_KEY and FIREDRILL_SECRET_KEY. Both prefixes and both signing
+names are used; nothing in the client is patched. Ends with 0 when all is as expected, with 1 when it is not, and
+with 5 when the client is not installed. What cuts the catalog over in between is the caller's: a scenario, or `main`
+for `tests/clients/run pyiceberg`.
 """
 
 import http.client
 import json
+import os
+import sys
+import time
 import urllib.parse
 
-from cluster import KEYS, NODES, wait_for
-
-WAREHOUSE = "lake"
 FACES = (("/iceberg", "s3"), ("/_iceberg", "s3tables"))
+# The second has two levels: its paths are encoded twice before they are signed.
+SPACES = (("sales",), ("dept", "team"))
+# What the table of each namespace holds before the cutover.
+HELD = [1, 2, 3, 4, 5, 6, 7]
 
 
-def signed(endpoint, method, path, body=b"", service="s3"):
-    """One signed request; answers status and document."""
-    import botocore.auth
-    import botocore.awsrequest
-    import botocore.credentials
-    key, secret, _ = KEYS["all"]
-    request = botocore.awsrequest.AWSRequest(method=method, url=endpoint + path, data=body)
-    credentials = botocore.credentials.Credentials(key, secret)
-    botocore.auth.S3SigV4Auth(credentials, service, "us-east-1").add_auth(request)
-    host = urllib.parse.urlsplit(endpoint).netloc
-    connection = http.client.HTTPConnection(host, timeout=60)
-    try:
-        connection.request(method, path, body=body, headers=dict(request.headers.items()))
-        answer = connection.getresponse()
-        text = answer.read()
-        return answer.status, json.loads(text) if text else None
-    finally:
-        connection.close()
+class Place:
+    """Where the catalog is, and who asks."""
 
+    def __init__(self, endpoints, warehouse, key, secret):
+        self.endpoints, self.warehouse, self.key, self.secret = endpoints, warehouse, key, secret
 
-def asked(endpoint, method, path, expected=200):
-    status, document = signed(endpoint, method, path)
-    assert status == expected, f"{method} {path} answered {status} and not {expected}: {document}"
-    return document
+    def signed(self, endpoint, method, path, body=b"", service="s3"):
+        """One signed request; answers status and document."""
+        import botocore.auth
+        import botocore.awsrequest
+        import botocore.credentials
+        request = botocore.awsrequest.AWSRequest(method=method, url=endpoint + path, data=body)
+        credentials = botocore.credentials.Credentials(self.key, self.secret)
+        botocore.auth.S3SigV4Auth(credentials, service, "us-east-1").add_auth(request)
+        host = urllib.parse.urlsplit(endpoint).netloc
+        connection = http.client.HTTPConnection(host, timeout=60)
+        try:
+            connection.request(method, path, body=body, headers=dict(request.headers.items()))
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text else None
+        finally:
+            connection.close()
 
+    def asked(self, endpoint, method, path, expected=200):
+        status, document = self.signed(endpoint, method, path)
+        assert status == expected, f"{method} {path} answered {status} and not {expected}: {document}"
+        return document
 
-def catalog(endpoint, face, service):
-    """The client as its users configure it: no patch, no header of its own."""
-    from pyiceberg.catalog import load_catalog
-    key, secret, _ = KEYS["all"]
-    return load_catalog("lake", **{
-        "type": "rest", "uri": endpoint + face, "warehouse": WAREHOUSE,
-        "rest.sigv4-enabled": "true", "rest.signing-name": service, "rest.signing-region": "us-east-1",
-        "client.access-key-id": key, "client.secret-access-key": secret, "client.region": "us-east-1",
-        "s3.endpoint": endpoint, "s3.access-key-id": key, "s3.secret-access-key": secret, "s3.region": "us-east-1",
-        "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO",
-    })
+    def catalog(self, node, face, service):
+        """The client as its users configure it: no patch, no header of its own."""
+        from pyiceberg.catalog import load_catalog
+        endpoint = self.endpoints[node % len(self.endpoints)]
+        return load_catalog(self.warehouse, **{
+            "type": "rest", "uri": endpoint + face, "warehouse": self.warehouse,
+            "rest.sigv4-enabled": "true", "rest.signing-name": service, "rest.signing-region": "us-east-1",
+            "client.access-key-id": self.key, "client.secret-access-key": self.secret, "client.region": "us-east-1",
+            "s3.endpoint": endpoint, "s3.access-key-id": self.key, "s3.secret-access-key": self.secret,
+            "s3.region": "us-east-1", "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO",
+        })
+
+    def known_everywhere(self):
+        """Waits until every node knows the warehouse: the others are told within a second."""
+        until = time.monotonic() + 30
+        for endpoint in self.endpoints:
+            while self.signed(endpoint, "GET", f"/iceberg/v1/buckets/{self.warehouse}")[0] != 200:
+                assert time.monotonic() < until, f"{endpoint} does not know {self.warehouse}"
+                time.sleep(0.1)
 
 
 def rows(numbers):
@@ -105,7 +125,7 @@ def flow(lake, namespace):
     return [1, 2, 3, 4, 5, 6, 7]
 
 
-def view(endpoint, face, namespace):
+def view(place, face, namespace):
     """A view over the REST routes: PyIceberg lists and drops views, and creates none."""
     column = {"id": 1, "name": "id", "required": False, "type": "long"}
     body = {"name": "recent", "schema": {"type": "struct", "schema-id": 0, "fields": [column]},
@@ -113,8 +133,8 @@ def view(endpoint, face, namespace):
                              "default-namespace": list(namespace),
                              "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]},
             "properties": {}}
-    path = f"{face}/v1/{WAREHOUSE}/namespaces/{'%1F'.join(namespace)}/views"
-    status, document = signed(endpoint, "POST", path, json.dumps(body).encode())
+    path = f"{face}/v1/{place.warehouse}/namespaces/{'%1F'.join(namespace)}/views"
+    status, document = place.signed(place.endpoints[0], "POST", path, json.dumps(body).encode())
     assert status == 200, f"a view was not created: {status} {document}"
 
 
@@ -125,39 +145,79 @@ def checked(lake, namespace, expected):
     return table
 
 
-def main(tools):
+def before(place):
+    """Everything that a client does, in object backing, by both prefixes."""
+    place.known_everywhere()
+    for node, ((face, service), namespace) in enumerate(zip(FACES, SPACES)):
+        config = place.asked(place.endpoints[node % len(place.endpoints)], "GET",
+                             f"{face}/v1/config?warehouse={place.warehouse}")
+        assert config["overrides"].get("rustfs.catalog-backing", "object") == "object", config
+        lake = place.catalog(node, face, service)
+        assert flow(lake, namespace) == HELD
+        view(place, face, namespace)
+        checked(lake, namespace, HELD)
+    return "object backing, both prefixes: create, append, schema, scan, view, conflict"
+
+
+def fenced(place):
+    """Under the fence of a migration: what is there is read, and a creation is an error that the client takes for one."""
     from pyiceberg.exceptions import ServiceUnavailableError
-    cluster = tools.cluster
-    first = cluster.endpoints[0]
-    s3, _ = tools.stored(WAREHOUSE)
-    s3.create_bucket(Bucket=WAREHOUSE)
-    for endpoint in cluster.endpoints:
-        asked(endpoint, "PUT", f"/iceberg/v1/buckets/{WAREHOUSE}")
-
-    held = {}
     for node, (face, service) in enumerate(FACES):
-        lake = catalog(cluster.endpoints[node], face, service)
-        # The second has two levels: its paths are encoded twice before they are signed.
-        namespace = ("sales",) if node == 0 else ("dept", "team")
-        held[namespace] = flow(lake, namespace)
-        view(first, face, namespace)
-        checked(lake, namespace, held[namespace])
-    print("pyiceberg: object backing, both prefixes: create, append, schema, scan, view, conflict: as expected")
+        lake = place.catalog(node, face, service)
+        try:
+            lake.create_namespace_if_not_exists(("late",))
+            raise AssertionError("a namespace was created while the catalog is fenced, or the client believes so")
+        except ServiceUnavailableError:
+            pass
+        for namespace in SPACES:
+            checked(lake, namespace, HELD)
+    return "under the fence, both prefixes: reads go on, a creation is refused as what it is"
 
-    migration = f"/iceberg/v1/{WAREHOUSE}/catalog/migration"
-    asked(first, "POST", f"/firedrill/v1/catalog/backfill?warehouse={WAREHOUSE}")
-    report = asked(first, "GET", migration)
+
+def after(place):
+    """In durable-strong backing: what was there is there, goes on, and everything is done anew."""
+    expected = {namespace: list(HELD) for namespace in SPACES}
+    for endpoint in place.endpoints:
+        config = place.asked(endpoint, "GET", f"/iceberg/v1/config?warehouse={place.warehouse}")
+        assert config["overrides"]["rustfs.catalog-backing"] == "durable-strong", config
+    for node, (face, service) in enumerate(FACES):
+        lake = place.catalog(node + 1, face, service)
+        for namespace, numbers in expected.items():
+            table = checked(lake, namespace, numbers)
+            table.append(rows([100 + node]))
+            numbers.append(100 + node)
+            checked(lake, namespace, numbers)
+        anew = ("after", f"face{node}")
+        held = flow(lake, anew)
+        view(place, face, anew)
+        checked(lake, anew, held)
+        lake.rename_table((*anew, "orders"), (*anew, "renamed"))
+        assert lake.table_exists((*anew, "renamed"))
+    return "durable-strong backing, both prefixes: what was there is there, and all of it goes on"
+
+
+PARTS = {part.__name__: part for part in (before, fenced, after)}
+
+
+def main(tools):
+    """All parts against the cluster of `tests/clients/run`, which is cut over in between."""
+    from cluster import KEYS, NODES, wait_for
+    cluster = tools.cluster
+    key, secret, _ = KEYS["all"]
+    place = Place(cluster.endpoints, "lake", key, secret)
+    first = cluster.endpoints[0]
+    s3, _ = tools.stored(place.warehouse)
+    s3.create_bucket(Bucket=place.warehouse)
+    place.asked(first, "PUT", f"/iceberg/v1/buckets/{place.warehouse}")
+    print(f"pyiceberg: {before(place)}: as expected")
+
+    migration = f"/iceberg/v1/{place.warehouse}/catalog/migration"
+    place.asked(first, "POST", f"/firedrill/v1/catalog/backfill?warehouse={place.warehouse}")
+    report = place.asked(first, "GET", migration)
     assert report["status"] == "READY_TO_SNAPSHOT", report
-    executed = asked(first, "POST", migration)
+    executed = place.asked(first, "POST", migration)
     assert executed["ready_to_enable_durable_strong"], executed
-    fenced = catalog(first, *FACES[0])
-    try:
-        fenced.create_namespace_if_not_exists(("late",))
-        raise AssertionError("a namespace was created while the catalog is fenced, or the client believes so")
-    except ServiceUnavailableError:
-        pass
-    for namespace, expected in held.items():
-        checked(fenced, namespace, expected)
+    print(f"pyiceberg: {fenced(place)}: as expected")
 
     for node in range(NODES):
         cluster.configure(node, catalog={"RUSTFS_TABLE_CATALOG_BACKING": "durable-strong"})
@@ -165,21 +225,22 @@ def main(tools):
         cluster.kill(node)
     cluster.start_all()
     for endpoint in cluster.endpoints:
-        config = asked(endpoint, "GET", f"/iceberg/v1/config?warehouse={WAREHOUSE}")
-        assert config["overrides"]["rustfs.catalog-backing"] == "durable-strong"
-        wait_for("the catalog being opened", lambda: signed(endpoint, "POST", "/firedrill/v1/catalog/admit")[0] == 200)
+        wait_for("the catalog being opened",
+                 lambda: place.signed(endpoint, "POST", "/firedrill/v1/catalog/admit")[0] == 200)
+    print(f"pyiceberg: {after(place)}: as expected")
 
-    for node, (face, service) in enumerate(FACES):
-        lake = catalog(cluster.endpoints[node + 1], face, service)
-        for namespace, expected in held.items():
-            table = checked(lake, namespace, expected)
-            table.append(rows([100 + node]))
-            expected.append(100 + node)
-            checked(lake, namespace, expected)
-        after = ("after", f"face{node}")
-        held_after = flow(lake, after)
-        view(first, face, after)
-        checked(lake, after, held_after)
-        lake.rename_table((*after, "orders"), (*after, "renamed"))
-        assert lake.table_exists((*after, "renamed"))
-    print("pyiceberg: after the cutover, both prefixes: what was there is there, and all of it goes on: as expected")
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in PARTS:
+        print(__doc__, file=sys.stderr)
+        sys.exit(64)
+    try:
+        import botocore  # noqa: F401
+        import pyarrow  # noqa: F401
+        import pyiceberg
+    except ImportError as missing:
+        print(f"the client is not installed: {missing}", file=sys.stderr)
+        sys.exit(5)
+    told = PARTS[sys.argv[1]](Place(os.environ["FIREDRILL_ENDPOINTS"].split(","), os.environ["FIREDRILL_WAREHOUSE"],
+                                    os.environ["FIREDRILL_ACCESS_KEY"], os.environ["FIREDRILL_SECRET_KEY"]))
+    print(f"pyiceberg {pyiceberg.__version__}: {told}")

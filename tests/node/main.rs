@@ -1,5 +1,6 @@
 //! Real node processes on temporary directories, spoken to through their sockets.
 
+mod captured;
 mod client;
 mod cluster;
 mod corpora;
@@ -8,6 +9,7 @@ mod hostile;
 mod imports;
 mod own_golden;
 mod peers;
+mod printed;
 mod process;
 mod rehearse;
 mod release;

@@ -8,6 +8,8 @@ use std::process::Command;
 use std::process::Output;
 
 use firedrill::protocol::config::Principal;
+use firedrill::protocol::control::Arm;
+use firedrill::protocol::control::ArmAction;
 
 use crate::client::Client;
 use crate::process::ACCESS_KEY;
@@ -15,7 +17,7 @@ use crate::process::Cluster;
 use crate::process::SECRET_KEY;
 
 /// A node with four drives and a principal of each kind, started.
-fn started() -> Cluster {
+pub fn started() -> Cluster {
     let mut cluster = Cluster::new(1, 4);
     let folder = cluster.folder.path().to_owned();
     cluster.configure(|config| {
@@ -42,7 +44,7 @@ fn started() -> Cluster {
 }
 
 /// The warehouse `lake` with the table `sales.orders` and a commit.
-fn filled(client: &Client) {
+pub fn filled(client: &Client) {
     client.put("/lake", b"").expect(200);
     client.send("PUT", "/iceberg/v1/buckets/lake", &[], b"").expect(200);
     let policy = br#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow",
@@ -75,7 +77,7 @@ fn firedrill(arguments: &[&str]) -> Output {
 
 /// Runs a tool, which has to end with `code`; its words.
 #[track_caller]
-fn ends(code: i32, arguments: &[&str]) -> String {
+pub fn ends(code: i32, arguments: &[&str]) -> String {
     let output = firedrill(arguments);
     let (out, err) = (&output.stdout, &output.stderr);
     let words = format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err));
@@ -266,4 +268,183 @@ fn a_real_node_holds_both_rehearsals_that_cut_nothing_over() {
     let commit =
         br#"{"requirements":[],"updates":[{"action":"set-properties","updates":{"b":"1"}}]}"#;
     client.send("POST", "/iceberg/v1/lake/namespaces/sales/tables/orders", &[], commit).expect(200);
+}
+
+/// A point of a commit to the table of [`filled`], at which `action` is done the next time that it is passed.
+fn armed(point: &str, action: ArmAction) -> Arm {
+    let point = point.parse().expect("a crash point");
+    Arm { id: 1, point, drive: None, bucket: None, key: None, nth: 1, action }
+}
+
+/// Goal: a commit that is merely under way is nothing to be repaired; one that was interrupted is.
+#[test]
+fn a_preflight_tells_a_commit_under_way_from_one_that_was_interrupted() {
+    let mut cluster = started();
+    filled(&cluster.client(0));
+    let orders = "/iceberg/v1/lake/namespaces/sales/tables/orders";
+    let commit = |key: &str| {
+        format!(
+            r#"{{"requirements":[],"updates":[{{"action":"set-properties","updates":{{"{key}":"1"}}}}]}}"#
+        )
+    };
+    let blockers = |client: &Client| {
+        let report = client.get("/iceberg/v1/lake/catalog/migration").expect(200).text();
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        report["blockers"].to_string()
+    };
+    cluster.terminate(0);
+    cluster.start_armed(0, vec![armed("catalog.commit.pointer_moved", ArmAction::Hold)]);
+    cluster.wait_ready(0);
+    let client = cluster.client(0);
+    client.send("POST", "/firedrill/v1/catalog/backfill?warehouse=lake", &[], b"").expect(200);
+    let (other, body) = (client.clone(), commit("held"));
+    let writer =
+        std::thread::spawn(move || other.send("POST", orders, &[], body.as_bytes()).status);
+    cluster.reached(0, 1);
+    let other = client.clone();
+    let preflight = std::thread::spawn(move || blockers(&other));
+    // It has to look while the commit stands between its pointer and its records.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    cluster.release(0, 1);
+    assert_eq!(preflight.join().expect("a thread"), "[]");
+    assert_eq!(writer.join().expect("a thread"), 200);
+
+    cluster.terminate(0);
+    cluster.start_armed(0, vec![armed("catalog.commit.pointer_moved", ArmAction::Abort)]);
+    cluster.wait_ready(0);
+    // Nobody answers any more.
+    let _ = cluster.client(0).try_send("POST", orders, &[], commit("lost").as_bytes());
+    cluster.terminate(0);
+    cluster.start(0);
+    cluster.wait_ready(0);
+    assert_eq!(blockers(&cluster.client(0)), r#"["COMMIT_RECOVERY_REQUIRED"]"#);
+}
+
+/// Goal: with a commit that a crash has really interrupted, every step of the disaster-recovery rehearsal is checked.
+#[test]
+fn a_commit_that_a_crash_has_interrupted_is_found_and_repaired() {
+    let mut cluster = started();
+    filled(&cluster.client(0));
+    let folder = cluster.folder.path().to_owned();
+    let file = |name: &str| text(&folder.join(name));
+    let endpoint = format!("http://{}", cluster.address(0));
+    let kept = file("kept");
+    let roots: Vec<_> = drives(&cluster).iter().map(|path| text(path)).collect();
+    let mut backup = vec!["backup", "--live", "--to", &kept];
+    backup.extend(roots.iter().map(String::as_str));
+    ends(0, &backup);
+    let (asked, done) = (folder.join("asked"), folder.join("done"));
+    let hook = format!(
+        "inject-gap=echo $FIREDRILL_NAMESPACE/tables/$FIREDRILL_TABLE > {0}.new && mv {0}.new {0}; \
+         until [ -e {1} ]; do sleep 0.05; done",
+        asked.display(),
+        done.display()
+    );
+    let more = [
+        ("--endpoint", endpoint),
+        ("--credentials", file(&format!("{ACCESS_KEY}.keys"))),
+        ("--backup", kept),
+        ("--run", file("run")),
+        ("--inside-credentials", file("inside.keys")),
+        ("--outside-credentials", file("outside.keys")),
+        ("--hook", hook),
+    ];
+    let rehearsal = std::thread::spawn(move || {
+        let mut words = vec!["rehearse", "--rehearsal", "disaster-recovery", "--execute"];
+        words.extend(["--warehouse", "lake", "--confirm", "lake"]);
+        words.extend(more.iter().flat_map(|(name, value)| [*name, value.as_str()]));
+        ends(0, &words)
+    });
+    cluster.wait(0, "asked for a gap", || asked.exists() || rehearsal.is_finished());
+    let table = std::fs::read_to_string(&asked).expect("the table that is rehearsed on");
+    cluster.terminate(0);
+    cluster.start_armed(0, vec![armed("catalog.commit.pointer_moved", ArmAction::Abort)]);
+    cluster.wait_ready(0);
+    let path = format!("/iceberg/v1/lake/namespaces/{}", table.trim());
+    let body =
+        br#"{"requirements":[],"updates":[{"action":"set-properties","updates":{"gap":"1"}}]}"#;
+    // Nobody answers any more.
+    let _ = cluster.client(0).try_send("POST", &path, &[], body);
+    cluster.terminate(0);
+    cluster.start(0);
+    cluster.wait_ready(0);
+    std::fs::write(&done, "").expect("written");
+    let words = rehearsal.join().expect("it held");
+    assert!(words.contains("safe-recovery-repair: held: 1 finished"), "{words}");
+    assert!(words.contains("was refused without a fence"), "{words}");
+}
+
+/// Changes one file of a backup.
+fn changed(path: &Path, change: impl FnOnce(String) -> String) {
+    let before = std::fs::read_to_string(path).expect("a file of the backup");
+    let after = change(before.clone());
+    assert_ne!(before, after, "nothing was changed");
+    std::fs::write(path, after).expect("written");
+}
+
+#[test]
+fn a_backup_is_tried_in_a_cluster_of_its_own_and_a_damaged_one_is_told() {
+    let cluster = started();
+    filled(&cluster.client(0));
+    let folder = cluster.folder.path().to_owned();
+    let file = |name: &str| text(&folder.join(name));
+    let endpoint = format!("http://{}", cluster.address(0));
+    let keys = file(&format!("{ACCESS_KEY}.keys"));
+    let kept = |name: &str| {
+        let place = file(name);
+        let roots: Vec<_> = drives(&cluster).iter().map(|path| text(path)).collect();
+        let mut backup = vec!["backup", "--live", "--to", &place];
+        backup.extend(roots.iter().map(String::as_str));
+        ends(0, &backup);
+        place
+    };
+    let go = |code: i32, run: &str, kept: &str, more: &[&str]| {
+        let run = file(run);
+        let reach = ["--endpoint", &endpoint, "--warehouse", "lake", "--credentials", &keys];
+        let what = ["rehearse", "--rehearsal", "scale-fault", "--execute", "--confirm", "lake"];
+        let small = ["--writers", "2", "--iterations", "1", "--backup", kept, "--run", &run];
+        ends(code, &[&what[..], &reach, &small, more].concat())
+    };
+
+    // What it cannot check on this server is named, and the backup is not among it.
+    let good = kept("good");
+    let words = go(5, "run-good", &good, &[]);
+    let line = words.lines().find(|line| line.starts_with("restore-check: ")).expect("a line");
+    assert!(line.starts_with("restore-check: held"), "{line}");
+    assert!(line.contains("backing object, served: 1 tables"), "{line}");
+    assert!(folder.join("run-good/fresh-cluster.log").exists());
+    assert!(!folder.join("run-good/fresh-cluster").exists(), "its drives are left");
+
+    // A shard that rots between the first look at the backup and its last use.
+    let rotten = kept("rotten");
+    go(0, "run-rotten", &rotten, &["--stop-before", "restore-check"]);
+    let manifest = folder.join("rotten/manifest.json");
+    let told: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&manifest).expect("it")).expect("JSON");
+    let of = &told["drives"][0];
+    let name = |value: &serde_json::Value| value.as_str().expect("a name").to_owned();
+    let shard = folder.join("rotten").join(name(&of["folder"])).join(name(&of["files"][0]["path"]));
+    let mut bytes = std::fs::read(&shard).expect("a shard");
+    bytes.push(0);
+    std::fs::write(&shard, bytes).expect("written");
+    assert!(go(1, "run-rotten", &rotten, &[]).contains("does not restore"));
+
+    // A backup that is whole, and says of a table what its own files do not.
+    let lying = kept("lying");
+    changed(&folder.join("lying/manifest.json"), |manifest| {
+        manifest.replace("\"generation\": 2", "\"generation\": 3")
+    });
+    let words = go(1, "run-lying", &lying, &[]);
+    assert!(words.contains("a cluster restored from the backup differs"), "{words}");
+    assert!(words.contains("lake/sales.orders stands at"), "{words}");
+
+    // A deployment of several sets comes back in itself only: that is not known, and no pass.
+    let several = kept("several");
+    changed(&folder.join("several/manifest.json"), |manifest| {
+        manifest.replace("\"sets\": 1", "\"sets\": 2")
+    });
+    let words = go(2, "run-several", &several, &[]);
+    assert!(words.contains("whether the backup restores is not known"), "{words}");
+    let words = go(5, "run-several", &several, &["--done", "restore-check"]);
+    assert!(words.contains("restore-check: by the operator's word"), "{words}");
 }

@@ -13,6 +13,7 @@ use firedrill::harness::report::case::CANARY_FAMILY;
 use firedrill::harness::scenario::counter::Counter;
 use firedrill::harness::scenario::form::ExpectedFailure;
 use firedrill::harness::scenario::plan::Plan;
+use firedrill::harness::workload::history::ClientNote;
 use firedrill::harness::workload::history::Entry;
 use firedrill::harness::workload::history::Event;
 use firedrill::harness::workload::history::FaultPhase;
@@ -179,6 +180,22 @@ fn a_missed_time_is_late_and_neither_a_pass_nor_a_broken_promise() {
     assert_eq!(shared.class, ExitClass::Held, "with several cases at once times are not judged");
     assert!(!shared.objective.as_ref().unwrap().is_met());
     assert!(shared.not_tested.iter().any(|limit| limit.contains("2 cases shared the machine")));
+}
+
+/// Goal: a real client that did not get through is a broken promise; one that was cut short, or is not there, proves
+/// nothing.
+#[test]
+fn a_real_client_counts_by_how_it_got_through() {
+    let noted = |passed: Option<bool>| {
+        let (client, part) = ("pyiceberg".to_owned(), "before".to_owned());
+        let note = ClientNote { client, part, passed, words: "as it said".to_owned() };
+        concluded(|ground| ground.note(Event::Noted(Note::Client(note.clone()))))
+    };
+    assert_eq!(noted(Some(true)).0, ExitClass::Held);
+    let (class, _, reason) = noted(Some(false));
+    assert_eq!(class, ExitClass::Broken);
+    assert!(reason.contains("as it said"), "{reason}");
+    assert_eq!(noted(None).0, ExitClass::Undecided);
 }
 
 /// Goal: a tool that was refused by another rule than it had to be, that was not refused at all, or that was refused

@@ -97,6 +97,7 @@ impl ReachArgs {
             stop_before: None,
             has_principals: false,
             fresh_drives: Vec::new(),
+            program: std::env::current_exe().ok(),
         })
     }
 }

@@ -85,7 +85,8 @@ pub struct RehearseArgs {
     /// Credentials of a principal who has S3 everywhere, and no table's policy
     #[arg(long, value_name = "FILE", requires = "inside_credentials")]
     outside_credentials: Option<PathBuf>,
-    /// A drive of a fresh, stopped cluster of the same shape (again for each of them): the backup is restored there
+    /// A drive of a fresh, stopped cluster of the same shape (again for each of them): the backup is restored there,
+    /// and not into a cluster that is made for it in the run's folder
     #[arg(long = "fresh-drive", value_name = "DRIVE")]
     fresh_drives: Vec<PathBuf>,
 }

@@ -13,6 +13,7 @@ use crate::harness::check;
 use crate::harness::check::Judgement;
 use crate::harness::check::Verdict;
 use crate::harness::scenario::plan::Plan;
+use crate::harness::workload::history::ClientNote;
 use crate::harness::workload::history::Note;
 use crate::harness::workload::history::OperatorNote;
 use crate::harness::workload::record::At;
@@ -35,6 +36,9 @@ pub const REFUSED_AND_CHANGED: &str = "refused_and_changed";
 
 /// The kind of the finding of records that were written on beside one that somebody else had changed.
 pub const EVIDENCE_TOUCHED: &str = "evidence_touched";
+
+/// The kind of the finding of a real client that did not get through its flow.
+pub const CLIENT: &str = "real_client";
 
 /// Of all that was examined, the share in percent that may be excused as beyond tolerance.
 const EXCUSED_PERCENT_MAX: u64 = 5;
@@ -318,6 +322,23 @@ fn of_tool(used: &OperatorNote) -> Option<(Option<&'static str>, Reason)> {
     Some((Some(TOOL), (ExitClass::Broken, reason)))
 }
 
+/// What a real client's part says against a pass.
+fn of_client(note: &ClientNote) -> Option<(Option<&'static str>, Reason)> {
+    let ClientNote { client, part, passed, words } = note;
+    match passed {
+        Some(true) => None,
+        Some(false) => {
+            let reason = format!("{client} did not get through its part `{part}`: {words}");
+            Some((Some(CLIENT), (ExitClass::Broken, reason)))
+        }
+        None => {
+            let reason =
+                format!("whether {client} gets through its part `{part}` is not known: {words}");
+            Some((None, (ExitClass::Undecided, reason)))
+        }
+    }
+}
+
 /// What a note says against a pass, with the kind of finding that it amounts to.
 fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
     match note {
@@ -378,5 +399,6 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
             _ => None,
         },
         Note::Operator(used) => of_tool(used),
+        Note::Client(note) => of_client(note),
     }
 }

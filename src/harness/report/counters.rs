@@ -87,6 +87,11 @@ fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
         Counter::OverwritesWhileHeld => held(history, Changed::NullVersion),
         Counter::DeletesWhileHeld => held(history, Changed::Key),
         Counter::MarkersRemovedWhileHeld => held(history, Changed::Marker),
+        Counter::ClientParts => {
+            let passed =
+                |what: &Note| matches!(what, Note::Client(note) if note.passed == Some(true));
+            history.notes.iter().filter(|note| passed(&note.what)).count() as u64
+        }
         Counter::AcknowledgedCommits => commits(history, |op| op.is_acknowledged()),
         Counter::RefusedCommits => commits(history, |op| op.outcome() == Outcome::Refused),
         Counter::UnknownCommits => commits(history, |op| op.outcome() == Outcome::Ambiguous),

@@ -163,6 +163,7 @@ async fn rehearse(
         may_lack: Vec::new(),
         report_dir: directory.to_owned(),
         program,
+        clients: Arc::default(),
     };
     let quiet = Arc::new(terminal::progress(Terminal { colour: false, live: false }, 1));
     let (_stay, signal) = watch::channel(None);

@@ -12,6 +12,7 @@ use tokio::time;
 
 use super::admin::Admin;
 use super::background::Background;
+use super::clients::Clients;
 use super::evidence;
 use super::judge;
 use super::judge::Circumstances;
@@ -34,6 +35,7 @@ use crate::harness::report::directory::DRIVES;
 use crate::harness::report::directory::HISTORY;
 use crate::harness::report::redact::Redactor;
 use crate::harness::report::render;
+use crate::harness::scenario::clients;
 use crate::harness::scenario::plan::Plan;
 use crate::harness::scenario::plan::Rung;
 use crate::harness::testbed::RunContext;
@@ -68,6 +70,8 @@ pub struct CaseOptions<'a> {
     pub may_lack: bool,
     /// Holds the number of a signal once one has arrived.
     pub signal: watch::Receiver<Option<i32>>,
+    /// Real clients.
+    pub clients: &'a Clients,
     /// Hears the name of each step.
     pub step: &'a (dyn Fn(&str) + Send + Sync),
 }
@@ -123,7 +127,11 @@ pub async fn run(
         program: options.program.clone(),
         events,
     };
-    let provisioned = match built(plan.testbed.rung) {
+    let ready = match built(plan.testbed.rung) {
+        Ok(()) => installed(plan, options).await,
+        Err(error) => Err(error),
+    };
+    let provisioned = match ready {
         Ok(()) => Testbed::provision(&plan.testbed, &context).await,
         Err(error) => Err(error),
     };
@@ -183,6 +191,19 @@ fn built(rung: Rung) -> Result<(), TestbedError> {
     Err(TestbedError::Lacking { what: format!("rung `{name}`"), how })
 }
 
+/// Whether every real client of the case is there, after it was installed where it can be.
+async fn installed(plan: &Plan, options: &CaseOptions<'_>) -> Result<(), TestbedError> {
+    for client in clients::of(&plan.steps) {
+        (options.step)(&format!("install {client}"));
+        options.clients.install(client).await.map_err(|what| TestbedError::Lacking {
+            what,
+            how: "it takes python3 with venv and pip, and a package index that can be reached"
+                .to_owned(),
+        })?;
+    }
+    Ok(())
+}
+
 /// Why there is no testbed.
 fn not_provisioned(error: &TestbedError, recorder: &Recorder, may_lack: bool) -> Stop {
     if let TestbedError::Lacking { .. } = error {
@@ -226,6 +247,7 @@ async fn live(
         tables: Tables::new(credentials, REGION, plan.workload.timeout_ms),
         waiting: waiting.clone(),
         stop,
+        clients: options.clients,
         step: options.step,
     };
     let wall = Duration::from_secs(plan.limits.wall_s);

@@ -14,6 +14,7 @@ use tokio::task;
 
 use super::admin::Admin;
 use super::background::Background;
+use super::clients::Clients;
 use super::operate;
 use super::tables::Tables;
 use super::waiting::Waiting;
@@ -87,6 +88,8 @@ pub struct Life<'a> {
     pub(super) waiting: Waiting,
     /// Turns true when clients should stop.
     pub(super) stop: watch::Receiver<bool>,
+    /// Real clients.
+    pub(super) clients: &'a Clients,
     /// Hears the name of each step.
     pub(super) step: &'a (dyn Fn(&str) + Send + Sync),
 }
@@ -124,6 +127,7 @@ impl Life<'_> {
                 Step::Inject(fault) => format!("{index} inject {}", fault.name()),
                 Step::Check(_) => break,
                 Step::Operator(step) => format!("{index} operator {}", step.tool.name()),
+                Step::Client(step) => format!("{index} client {} {}", step.name, step.part.name()),
                 Step::Catalog(step) => format!("{index} catalog {}", step.name()),
                 step => format!("{index} {}", step.name()),
             };
@@ -137,6 +141,7 @@ impl Life<'_> {
                 }
                 Step::Catalog(step) => self.ask_catalog(index, step, true).await?,
                 Step::Commits(commits) => self.commit_all(index, commits).await?,
+                Step::Client(step) => self.visit(index, step).await?,
                 Step::Restart(restart) => self.restart(restart).await?,
                 Step::Inject(fault) => {
                     self.tables.arming(fault, self.testbed.armed());

@@ -101,6 +101,7 @@ impl Life<'_> {
             stop_before: on.before.as_ref().and_then(|name| name.parse().ok()),
             has_principals: true,
             fresh_drives: Vec::new(),
+            program: None,
         }
     }
 

@@ -4,11 +4,14 @@
 //! nothing else.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::path::PathBuf;
 
 use crate::harness::report::suite::Drawn;
 use crate::harness::report::suite::Partition;
+use crate::harness::scenario::clients;
+use crate::harness::scenario::clients::RealClient;
 use crate::harness::scenario::form::Suite;
 use crate::harness::scenario::library::BUILT_IN;
 use crate::harness::scenario::parse;
@@ -136,8 +139,22 @@ pub struct Wanted {
     pub suite: Option<Suite>,
     /// Whether canaries are taken that are not named.
     pub canaries: bool,
+    /// Real clients: only cases in which one of them takes part. Without any, only cases in which none takes part, and
+    /// those that are named by themselves.
+    pub clients: BTreeSet<RealClient>,
     /// The seed, from which rotating cases are drawn.
     pub seed: Seed,
+}
+
+impl Wanted {
+    /// Whether a case is taken that was found in a suite, folder or family, or by its `own_name`.
+    fn takes(&self, case: &Case, own_name: bool) -> bool {
+        let of_case = clients::of(&case.form.steps);
+        match self.clients.is_empty() {
+            true => own_name || of_case.is_empty(),
+            false => of_case.iter().any(|client| self.clients.contains(client)),
+        }
+    }
 }
 
 /// The cases that were selected.
@@ -160,7 +177,7 @@ pub fn select(wanted: &Wanted) -> Result<Selection, SelectionError> {
         let suite = wanted.suite.unwrap_or(Suite::Quick);
         for scenario in &catalogue.scenarios {
             if wanted.canaries || scenario.family != parse::CANARY {
-                selection.take(scenario, suite, wanted.seed);
+                selection.take(scenario, suite, wanted, false);
             }
         }
         return Ok(selection);
@@ -177,7 +194,8 @@ pub fn select(wanted: &Wanted) -> Result<Selection, SelectionError> {
                 return Err(SelectionError::Unknown(name.clone()));
             }
             for scenario in &found.scenarios {
-                selection.take(scenario, wanted.suite.unwrap_or(Suite::Release), wanted.seed);
+                let suite = wanted.suite.unwrap_or(Suite::Release);
+                selection.take(scenario, suite, wanted, path.is_file());
             }
             continue;
         }
@@ -201,26 +219,28 @@ impl Selection {
         let plain = name.rsplit('/').next().unwrap_or(name);
         let case = catalogue.scenarios.iter().flat_map(|scenario| &scenario.cases);
         if let Some(case) = case.clone().find(|case| case.name == plain) {
-            self.push(case);
+            if wanted.takes(case, true) {
+                self.push(case);
+            }
             return Ok(());
         }
         let suite = wanted.suite.unwrap_or(Suite::Release);
         let mut is_known = false;
         for scenario in &catalogue.scenarios {
-            if scenario.name == plain || scenario.family == name {
+            if scenario.name == plain || scenario.family == plain {
                 is_known = true;
-                self.take(scenario, suite, wanted.seed);
+                self.take(scenario, suite, wanted, scenario.name == plain);
             }
         }
         if is_known { Ok(()) } else { Err(SelectionError::Unknown(name.to_owned())) }
     }
 
     /// Takes the cases that a run of `suite` has of `scenario`.
-    fn take(&mut self, scenario: &Scenario, suite: Suite, seed: Seed) {
-        if scenario.suite() > suite {
+    fn take(&mut self, scenario: &Scenario, suite: Suite, wanted: &Wanted, own_name: bool) {
+        if scenario.suite() > suite || !scenario.cases.iter().any(|it| wanted.takes(it, own_name)) {
             return;
         }
-        let covered = scenario.covered(suite, seed);
+        let covered = scenario.covered(suite, wanted.seed);
         if covered.len() < scenario.cases.len() {
             self.drawn.push(Drawn {
                 scenario: scenario.name.clone(),
@@ -287,6 +307,31 @@ fn yaml_files(folder: &Path, paths: &mut Vec<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The cases that the names select of the built-in scenarios or of the folder beside us.
+    fn selected(names: &[&str], clients: &[RealClient]) -> Vec<String> {
+        let wanted = Wanted {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            suite: None,
+            canaries: false,
+            clients: clients.iter().copied().collect(),
+            seed: Seed(1),
+        };
+        select(&wanted).unwrap().cases.into_iter().map(|case| case.name).collect()
+    }
+
+    #[test]
+    fn real_clients_take_part_when_they_are_asked_for() {
+        let real = "a-real-client-over-a-cutover";
+        for family in ["catalog", "scenarios/catalog"] {
+            let all = selected(&[family], &[]);
+            assert!(all.len() > 1 && !all.iter().any(|case| case == real), "{family}: {all:?}");
+            assert_eq!(selected(&[family], &[RealClient::Pyiceberg]), [real], "{family}");
+        }
+        assert_eq!(selected(&[real], &[]), [real], "named by itself");
+        assert_eq!(selected(&["scenarios/catalog/a-real-client-over-a-cutover.yaml"], &[]), [real]);
+        assert!(selected(&["kill-during-puts"], &[RealClient::Pyiceberg]).is_empty());
+    }
 
     #[test]
     fn every_case_is_in_exactly_one_shard() {

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::case;
 use super::case::CaseOptions;
+use super::clients::Clients;
 use crate::harness::report::CaseReport;
 use crate::harness::report::Chain;
 use crate::harness::report::ExitClass;
@@ -54,6 +55,8 @@ pub struct RunOptions {
     pub report_dir: PathBuf,
     /// The program that nodes are.
     pub program: PathBuf,
+    /// Real clients.
+    pub clients: Arc<Clients>,
 }
 
 /// Why a run as such failed; what its cases found stands in their folders.
@@ -212,6 +215,7 @@ impl OneCase {
             keep: self.options.keep,
             may_lack: self.options.may_lack.contains(&plan.testbed.rung),
             signal: self.signal.clone(),
+            clients: &self.options.clients,
             step: &step,
         };
         let report = match case::run(plan, &directory, &options).await {

@@ -71,6 +71,8 @@ pub enum Counter {
     UnsupportedRequests,
     /// Those that were refused and before and after which the drives were looked at.
     ComparedRefusals,
+    /// Parts of their flows that real clients got through.
+    ClientParts,
 }
 
 impl Counter {
@@ -108,6 +110,7 @@ impl Counter {
         Self::DeniedRequests,
         Self::UnsupportedRequests,
         Self::ComparedRefusals,
+        Self::ClientParts,
     ];
 
     /// Its name, as scenarios spell it.
@@ -145,6 +148,7 @@ impl Counter {
             Self::DeniedRequests => "denied_requests",
             Self::UnsupportedRequests => "unsupported_requests",
             Self::ComparedRefusals => "compared_refusals",
+            Self::ClientParts => "client_parts",
         }
     }
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::catalog::CatalogStep;
 use super::catalog::Commits;
 use super::catalog::Restart;
+use super::clients::ClientStep;
 use super::counter::Counter;
 use super::fault::Fault;
 use super::operator::OperatorStep;
@@ -268,6 +269,8 @@ pub enum Step {
     Catalog(CatalogStep),
     /// Committers work on tables.
     Commits(Commits),
+    /// A real client goes through a part of its flow; that it does not get through is a failure.
+    Client(ClientStep),
     /// Every armed fault has struck, nodes are ended, configured and started.
     Restart(Restart),
     /// Every armed fault has struck, and a node tells a state of its replacements; that it does not is a failure.
@@ -294,6 +297,7 @@ impl Step {
             Self::DeleteBucket(_) => "delete_bucket",
             Self::Catalog(_) => "catalog",
             Self::Commits(_) => "commits",
+            Self::Client(_) => "client",
             Self::Restart(_) => "restart",
             Self::Await(_) => "await",
             Self::Settle(_) => "settle",
@@ -423,46 +427,4 @@ impl Default for RunLimits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn testbed(text: &str) -> TestbedForm {
-        crate::yaml::parse("t.yaml", text).unwrap()
-    }
-
-    #[test]
-    fn possible_topologies_are_read() {
-        for (text, set, quorum) in [
-            ("{ nodes: 1, drives: 1, parity: 0 }", 1, 1),
-            ("{ nodes: 1, drives: 4, parity: 2 }", 4, 3),
-            ("{ nodes: 1, drives: 6, parity: 2 }", 6, 4),
-            ("{ nodes: 3, drives: 4, parity: 4 }", 12, 8),
-            ("{ nodes: 4, drives: 8, parity: 4, set_drives: 16 }", 16, 12),
-        ] {
-            let read = testbed(text);
-            assert_eq!(read.topology(), Ok(()), "{text}");
-            assert_eq!((read.set_drives(), read.write_quorum()), (set, quorum), "{text}");
-        }
-    }
-
-    #[test]
-    fn impossible_topologies_are_refused() {
-        for text in [
-            "{ nodes: 0, drives: 4, parity: 2 }",
-            "{ nodes: 1, drives: 4, parity: 3 }",
-            "{ nodes: 1, drives: 6, parity: 1, set_drives: 4 }",
-            "{ nodes: 4, drives: 8, parity: 4 }",
-            "{ nodes: 1, drives: 4, parity: 2, drive_mib: 2 }",
-        ] {
-            assert!(testbed(text).topology().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn cover_is_read() {
-        assert_eq!(Cover::try_from("rotate 2".to_owned()), Ok(Cover::Rotate(2)));
-        assert_eq!(Cover::try_from("all".to_owned()), Ok(Cover::All));
-        assert!(Cover::try_from("rotate 0".to_owned()).is_err());
-        assert!(Cover::try_from("some".to_owned()).is_err());
-    }
-}
+mod tests;

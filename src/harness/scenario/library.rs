@@ -113,6 +113,7 @@ built_in! {
     ]
     "catalog": [
         "a-name-that-is-a-tables-and-a-views",
+        "a-real-client-over-a-cutover",
         "a-node-dies-as-an-index-is-filled",
         "a-node-dies-as-the-strong-snapshot-is-taken-over",
         "a-node-dies-at-every-step-of-a-cancellation",

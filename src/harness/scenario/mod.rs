@@ -1,6 +1,7 @@
 //! Scenarios: as typed (`form`, `parse`, `validate`), as meant (`plan`). Pure: no clock, file or socket.
 
 pub mod catalog;
+pub mod clients;
 pub mod counter;
 pub mod damage;
 pub mod fault;

@@ -251,6 +251,7 @@ fn steps(form: &ScenarioForm, problems: &mut Vec<Problem>) {
             Step::DeleteBucket(on) => buckets.change(form, &path, &on.bucket, false, problems),
             Step::Await(state) => awaited(form, &path, state, problems),
             Step::Catalog(step) => warehouses.asked(form, &path, step, problems),
+            Step::Client(step) => warehouses.visited(&path, step, problems),
             Step::Commits(commits) => warehouses.committed(form, &path, commits, problems),
             Step::Restart(restart) => warehouses::restarted(form, &path, restart, problems),
             Step::Settle(settle) => {

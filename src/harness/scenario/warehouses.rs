@@ -9,6 +9,7 @@ use super::catalog::Enable;
 use super::catalog::Restart;
 use super::catalog::split_table;
 use super::catalog::split_warehouse;
+use super::clients::ClientStep;
 use super::form::ScenarioForm;
 use super::validate::Problem;
 
@@ -92,6 +93,15 @@ impl Warehouses {
         self.0.insert(name.clone(), enable.tables.iter().cloned().collect());
     }
 
+    /// A real client's part.
+    pub(super) fn visited(&self, path: &str, step: &ClientStep, problems: &mut Vec<Problem>) {
+        let warehouse = &step.warehouse;
+        if !self.0.contains_key(warehouse) {
+            let message = format!("nobody enabled a warehouse `{warehouse}` before");
+            problems.push((format!("{path}.warehouse"), message));
+        }
+    }
+
     /// One load of commits.
     pub(super) fn committed(
         &mut self,
@@ -160,6 +170,7 @@ mod tests {
         assert_eq!(problems, []);
         match crate::yaml::parse::<Step>("step", step).unwrap() {
             Step::Catalog(step) => warehouses.asked(form, "s", &step, &mut problems),
+            Step::Client(step) => warehouses.visited("s", &step, &mut problems),
             Step::Commits(commits) => warehouses.committed(form, "s", &commits, &mut problems),
             Step::Restart(restart) => restarted(form, "s", &restart, &mut problems),
             step => panic!("{step:?}"),
@@ -175,6 +186,7 @@ mod tests {
             "catalog: { request: { method: GET, path: /iceberg/v1/config, expect: supported } }",
             "commits: { writers: 2, commits: 3, tables: [house.a.t] }",
             "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: durable-strong } }",
+            "client: { name: pyiceberg, part: before, warehouse: house }",
             "restart: {}",
         ] {
             assert_eq!(wrong(good), [], "{good}");
@@ -187,6 +199,7 @@ mod tests {
             "catalog: { commit: { warehouse: house, table: a.late } }",
             "catalog: { request: { method: GET, path: /x, as: stranger, expect: denied } }",
             "catalog: { matrix: { as: [root], node: 99, rows: [{ method: GET, path: /, expect: [supported] }] } }",
+            "client: { name: pyiceberg, part: before, warehouse: other }",
             "commits: { writers: 0, commits: 3, tables: [house.a.t] }",
             "commits: { writers: 2, commits: 3, tables: [house.a.u] }",
             "commits: { writers: 2, commits: 3, tables: [] }",

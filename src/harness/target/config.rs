@@ -100,7 +100,10 @@ pub fn become_catalog(path: &Path, catalog: CatalogConfig) -> io::Result<()> {
 }
 
 /// Writes a file that only its owner can read.
-fn write_secret(path: &Path, secret: &str) -> io::Result<()> {
+///
+/// # Errors
+/// The file could not be written.
+pub fn write_secret(path: &Path, secret: &str) -> io::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(secret.as_bytes())

@@ -37,8 +37,8 @@ pub struct Start<'a> {
     pub config: &'a Path,
     /// Where its output goes.
     pub log: &'a File,
-    /// The mount namespace that it lives in.
-    pub mounts: OwnedFd,
+    /// The mount namespace that it lives in; that of its parent when there is none.
+    pub mounts: Option<OwnedFd>,
     /// Its end of the control channel.
     pub control: OwnedFd,
 }
@@ -77,7 +77,7 @@ impl NodeProcess {
             .stderr(start.log.try_clone()?)
             .process_group(0);
         let setup = ChildSetup {
-            join_mounts: Some(start.mounts),
+            join_mounts: start.mounts,
             keep: Some(start.control),
             ..ChildSetup::default()
         };

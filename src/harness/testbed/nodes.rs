@@ -192,7 +192,7 @@ impl Node {
             program: &self.program,
             config: &self.config,
             log: &log,
-            mounts,
+            mounts: Some(mounts),
             control: theirs,
         };
         let process =

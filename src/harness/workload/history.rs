@@ -160,6 +160,8 @@ pub enum Note {
     },
     /// An operator used a tool.
     Operator(OperatorNote),
+    /// A real client went through a part of its flow.
+    Client(ClientNote),
     /// A node behaves as this release from its next start on.
     Release {
         /// The node.
@@ -209,6 +211,20 @@ pub enum Note {
         /// What has changed since, in words.
         changed: Vec<String>,
     },
+}
+
+/// How a real client got through a part of its flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientNote {
+    /// The client.
+    pub client: String,
+    /// The part.
+    pub part: String,
+    /// Whether everything was as the flow expects; `None` when nobody can tell: it was cut short, or did not start.
+    pub passed: Option<bool>,
+    /// What it said last.
+    pub words: String,
 }
 
 /// What an operator typed, what came of it, and what it left.

@@ -21,6 +21,7 @@ use super::locks;
 use super::locks::Locks;
 use super::object;
 use super::reply::Reply;
+use super::second_look;
 use super::state::State;
 use super::strong::Explanation;
 use super::strong::Strong;
@@ -302,7 +303,8 @@ impl Catalog {
         }
         let reading = self.reading(Reader::Migration);
         if *method == Method::GET {
-            let facts = Box::pin(reading.facts(Some(bucket))).await?;
+            let mut facts = Box::pin(reading.facts(Some(bucket))).await?;
+            Box::pin(second_look::look(&self.depot, &mut facts.source)).await?;
             let reference = self.settings.config.reference_wire;
             let report = preflight::report(&facts, &self.strong.rules(), reference)?;
             return Ok(Reply::json(&report));

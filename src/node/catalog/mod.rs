@@ -31,6 +31,7 @@ mod namespaces;
 mod object;
 mod path;
 mod reply;
+mod second_look;
 mod standing;
 mod state;
 mod strong;

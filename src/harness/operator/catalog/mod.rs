@@ -13,6 +13,7 @@
 //! | [`turn`], [`steps`] | one step: the next move, or why it stops |
 //! | [`stress`] | concurrent writers |
 //! | [`rehearse`], [`hook`], [`printed`], [`report`] | the loop, the operator's hand, the requests, the report |
+//! | [`restored`], [`fresh`] | whether the backup comes back, and the cluster of its own that it is tried in |
 //! | [`single`] | the runbook's steps one by one |
 //! | [`keep`] | backup, restore, verify, on drives |
 
@@ -21,6 +22,7 @@ pub mod ask;
 pub mod client;
 pub mod error;
 pub mod facts;
+pub mod fresh;
 pub mod hook;
 pub mod keep;
 pub mod orders;
@@ -28,6 +30,7 @@ pub mod printed;
 pub mod recorder;
 pub mod rehearse;
 pub mod report;
+pub mod restored;
 pub mod routes;
 pub mod single;
 pub mod state;

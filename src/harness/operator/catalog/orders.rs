@@ -91,9 +91,12 @@ pub struct Orders {
     /// Whether both principals of the policy are at hand.
     #[serde(skip)]
     pub has_principals: bool,
-    /// Drives of a fresh, stopped cluster into which the backup is restored at the end.
+    /// Drives of a fresh, stopped cluster into which the backup is restored at the end; without them one is made.
     #[serde(skip)]
     pub fresh_drives: Vec<PathBuf>,
+    /// The program that a node of a fresh cluster is.
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
 }
 
 impl Orders {

@@ -1,8 +1,9 @@
 //! The requests of a rehearsal as they would be sent, in JSON: every body valid, every name and place filled in.
 //!
-//! What a server will only choose later (the version token of a table that does not exist yet) stands under `take`:
-//! from which request's answer, by which pointer, into which field of the body. A rehearsal on a table that is there
-//! already (`--table`) has nothing to take.
+//! What a server will only choose later (the version token of a table that does not exist yet, where it lies) stands
+//! under `take`: from which request's answer, by which pointer, into which field of the body, or in place of which word
+//! of the path. A rehearsal on a table that is there already (`--table`) has nothing to take. What not every server has
+//! says under `not_served` by which statuses one tells that it has not: then the rest of the step is left out.
 
 use serde_json::Value;
 use serde_json::json;
@@ -25,26 +26,50 @@ use super::stress;
 struct Sent {
     ask: Ask,
     expect: Vec<u16>,
-    id: Option<&'static str>,
-    /// Body field, the request's id, the pointer into its answer.
-    take: Option<(&'static str, &'static str, &'static str)>,
+    id: Option<String>,
+    take: Option<Take>,
+    is_optional: bool,
 }
 
+/// What is taken from an earlier answer.
+enum Take {
+    /// A version token, into this field of the body.
+    Token { field: &'static str },
+    /// Where the probe of this warehouse lies, in place of [`PLACE`] in the path.
+    Place { warehouse: String },
+}
+
+/// The commit of the probe whose answer has its version token.
+const PROBE: &str = "probe";
+/// The word of a path that stands for where a table lies in its bucket.
+const PLACE: &str = "TABLE-PLACE";
+/// By what a server tells that it has no such route.
+const NOT_SERVED: [u16; 5] = [400, 404, 405, 406, 501];
+
 fn sent(ask: Ask, expect: &[u16]) -> Sent {
-    Sent { ask, expect: expect.to_vec(), id: None, take: None }
+    Sent { ask, expect: expect.to_vec(), id: None, take: None, is_optional: false }
 }
 
 impl Sent {
-    fn called(self, id: &'static str) -> Self {
-        Self { id: Some(id), ..self }
+    fn called(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
     }
 
-    fn taking(self, field: &'static str, of: &'static str, pointer: &'static str) -> Self {
-        Self { take: Some((field, of, pointer)), ..self }
+    fn taking(self, field: &'static str) -> Self {
+        Self { take: Some(Take::Token { field }), ..self }
+    }
+
+    /// The same of a probe's object, whose place is not known yet.
+    fn placed(self, warehouse: &str) -> Self {
+        Self { take: Some(Take::Place { warehouse: warehouse.to_owned() }), ..self }
+    }
+
+    fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
     }
 
     fn value(&self, step: Step, number: usize) -> Value {
-        let id = self.id.map_or_else(|| format!("{}-{number}", step.name()), str::to_owned);
+        let id = self.id.clone().unwrap_or_else(|| format!("{}-{number}", step.name()));
         let ask = &self.ask;
         let query: serde_json::Map<_, _> =
             ask.query.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -67,11 +92,36 @@ impl Sent {
             Body::Json(body) => value["body"] = body.clone(),
             Body::Text(text) => value["contents"] = json!(text),
         }
-        if let Some((field, of, pointer)) = self.take {
-            value["take"] = json!({"field": field, "of": of, "pointer": pointer});
+        match &self.take {
+            None => {}
+            Some(Take::Token { field }) => {
+                value["take"] = json!({"of": PROBE, "pointer": "/version-token", "field": field});
+            }
+            Some(Take::Place { warehouse }) => {
+                value["take"] = json!({
+                    "of": place_id(warehouse),
+                    "pointer": "/metadata/location",
+                    "without": format!("s3://{warehouse}/"),
+                    "in_path": PLACE,
+                });
+            }
+        }
+        if self.is_optional {
+            value["not_served"] = json!(NOT_SERVED);
         }
         value
     }
+}
+
+/// The request whose answer tells where the probe of a warehouse lies.
+fn place_id(warehouse: &str) -> String {
+    format!("place-{warehouse}")
+}
+
+/// The probe's object inside its table.
+fn inside(at: routes::At<'_>, method: &str, orders: &Orders) -> Ask {
+    let place = format!("s3://{}/{PLACE}", at.warehouse);
+    at.object(method, &orders.inside_key(&place, at.warehouse).unwrap_or_default())
 }
 
 /// The whole rehearsal. `base` is the metadata of the table that is rehearsed on, where it is there already.
@@ -149,7 +199,7 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
     match step {
         Step::Identify => {
             let mut all = nodes(at.config(), &[200]);
-            all.extend(nodes(routes::status(), &[200, 400, 404, 501]));
+            all.extend(nodes(routes::status(), &[200]).into_iter().map(Sent::optional));
             all.extend(each(&|at| at.bucket(), &[200]));
             all.push(sent(routes::buckets(), &[200, 403]));
             all
@@ -189,7 +239,10 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
             }
             all
         }
-        Step::Backfill => each(&|at| at.backfill(), &[200, 202, 204]),
+        Step::Backfill => {
+            let all = each(&|at| at.backfill(), &[200, 202, 204]);
+            all.into_iter().map(Sent::optional).collect()
+        }
         Step::PlantProbe | Step::RemoveProbe if orders.table.is_some() => Vec::new(),
         Step::PlantProbe => {
             let it = Named { namespace: &own.namespace, name: &own.name };
@@ -200,13 +253,26 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
                 all.push(sent(at.create_table(it), &[200]));
                 all.push(sent(at.commit(it, steps::first_commit(orders)), &[200]));
                 let last = sent(at.commit(it, steps::replayable(orders)), &[200]);
-                all.push(if *name == subject.warehouse { last.called("probe") } else { last });
+                all.push(if *name == subject.warehouse { last.called(PROBE) } else { last });
+                all.push(sent(at.load(it), &[200]).called(place_id(name)));
+                let inside =
+                    inside(at, "PUT", orders).holding("what only the table's policy may show");
+                all.push(sent(inside, &[200]).placed(name));
+                let outside = at.object("PUT", &orders.outside_key());
+                all.push(sent(outside.holding("what belongs to no table"), &[200]));
             }
             all
         }
         Step::RemoveProbe => {
             let it = Named { namespace: &own.namespace, name: &own.name };
-            let mut all = each(&|at| at.drop_table(it), &[204, 404]);
+            let mut all = Vec::new();
+            for name in &orders.warehouses {
+                let at = orders.at(name);
+                all.push(sent(inside(at, "DELETE", orders), &[200, 204, 404]).placed(name));
+                let outside = at.object("DELETE", &orders.outside_key());
+                all.push(sent(outside, &[200, 204, 404]));
+            }
+            all.extend(each(&|at| at.drop_table(it), &[204, 404]));
             all.extend(each(&|at| at.drop_namespace(&own.namespace), &[204, 404, 409]));
             all
         }
@@ -216,23 +282,16 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
             let it = Named { namespace: &own.namespace, name: &own.name };
             each(&|at| at.commit(it, steps::replayable(orders)), &[200])
         }
-        Step::VerifyPolicy | Step::PolicyProbe => facts
-            .probes
-            .iter()
-            .flat_map(|(warehouse, probe)| {
-                let at = orders.at(warehouse);
-                let (inside, outside) =
-                    (at.object("GET", &probe.inside_key), at.object("GET", &probe.outside_key));
-                [
-                    sent(inside.clone().by(By::Nobody), &[403]),
-                    sent(inside.clone().by(By::Inside), &[200]),
-                    sent(outside.clone().by(By::Inside), &[403]),
-                    sent(inside.by(By::Outside), &[403]),
-                    sent(outside.by(By::Outside), &[200]),
-                ]
-            })
-            .collect(),
-        Step::Admit => nodes(routes::admit(), &[200, 202, 204]),
+        // On a table of the operator's no object is put.
+        Step::VerifyPolicy | Step::PolicyProbe if orders.table.is_some() => Vec::new(),
+        Step::VerifyPolicy | Step::PolicyProbe => {
+            let names = orders.warehouses.iter();
+            names.flat_map(|name| policy(orders, name)).collect()
+        }
+        Step::Admit => {
+            let all = nodes(routes::admit(), &[200, 202, 204]);
+            all.into_iter().map(Sent::optional).collect()
+        }
         Step::VerifyWrites => {
             let it = Named { namespace: &own.namespace, name: &own.name };
             each(&|at| at.commit(it, property("after")), &[200])
@@ -272,13 +331,13 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
             let body = steps::pointer_commit(current, token, &target);
             let it = sent(at.commit(table, body), &[400]);
             let field = "expected-version-token";
-            vec![if is_own { it.taking(field, "probe", "/version-token") } else { it }]
+            vec![if is_own { it.taking(field) } else { it }]
         }
         Step::RollbackToKnownMetadata => {
             let target = subject.earlier.as_deref().unwrap_or(&subject.pointer.metadata_location);
             let rollback = at.rollback(table, target, &subject.pointer.version_token);
             let it = sent(rollback, if is_own { &[200] } else { &[200, 400, 409] });
-            vec![if is_own { it.taking("version-token", "probe", "/version-token") } else { it }]
+            vec![if is_own { it.taking("version-token") } else { it }]
         }
         Step::RollbackUnderLoad => {
             let token = steps::STALE_TOKEN;
@@ -309,14 +368,15 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
             })
             .collect(),
         Step::QueueMaintenanceJob => vec![
-            sent(at.set_maintenance(table, true, 60), &[200]),
+            sent(at.set_maintenance(table, true, 60), &[200]).optional(),
             sent(at.schedule(table, "firedrill"), &[200]),
         ],
         Step::ClaimWorkerJob => {
-            vec![sent(at.work(table, "w1"), &[200, 409]), sent(at.work(table, "w2"), &[200, 409])]
+            let each = ["w1", "w2"].map(|worker| sent(at.work(table, worker), &[200, 409]));
+            each.map(Sent::optional).into()
         }
         Step::StaleMaintenancePlan => vec![
-            sent(at.schedule(table, "firedrill"), &[200]),
+            sent(at.schedule(table, "firedrill"), &[200]).optional(),
             sent(at.commit(table, property("stale-plan")), &[200]),
             sent(at.work(table, "w1"), &[409]),
         ],
@@ -332,4 +392,17 @@ fn requests(step: Step, orders: &Orders, facts: &Facts, base: Option<&Value>) ->
         | Step::RecoverExpiredLease
         | Step::CaptureRunArtifacts => Vec::new(),
     }
+}
+
+/// Who may see the probe's objects in a warehouse, and who may not.
+fn policy(orders: &Orders, warehouse: &str) -> Vec<Sent> {
+    let at = orders.at(warehouse);
+    let each = steps::POLICY_CHECKS.iter().map(|(_, by, is_inside, is_allowed)| {
+        let expect: &[u16] = if *is_allowed { &[200] } else { &[403] };
+        match is_inside {
+            true => sent(inside(at, "GET", orders).by(*by), expect).placed(warehouse),
+            false => sent(at.object("GET", &orders.outside_key()).by(*by), expect),
+        }
+    });
+    each.collect()
 }

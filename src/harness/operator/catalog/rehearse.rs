@@ -24,6 +24,8 @@ use super::orders::Orders;
 use super::printed;
 use super::recorder::Recorder;
 use super::report;
+use super::restored;
+use super::restored::Place;
 use super::routes::Named;
 use super::state::Done;
 use super::state::Ended;
@@ -117,7 +119,7 @@ pub enum Conclusion {
 /// [`CatalogError::File`], [`CatalogError::Io`]: then what was last durable is what it goes on from.
 pub async fn go<W: Wire>(
     wire: &Arc<W>,
-    recorder: &Recorder,
+    recorder: &Arc<Recorder>,
     folder: &Path,
     state: &mut State,
     say: &mut (dyn FnMut(&str) + Send),
@@ -138,7 +140,7 @@ pub async fn go<W: Wire>(
 
 async fn steps<W: Wire>(
     wire: &Arc<W>,
-    recorder: &Recorder,
+    recorder: &Arc<Recorder>,
     folder: &Path,
     state: &mut State,
     say: &mut (dyn FnMut(&str) + Send),
@@ -158,7 +160,8 @@ async fn steps<W: Wire>(
         recorder.begin(step);
         let (first, began) = (recorder.next(), Instant::now());
         let mut facts = state.facts.clone();
-        let result = one(wire, step, &state.orders, &mut facts).await;
+        let place = Place { recorder, folder };
+        let result = one(wire, &place, step, &state.orders, &mut facts).await;
         match result {
             Ok((ended, mut evidence, lacks)) => {
                 if is_again {
@@ -197,7 +200,8 @@ async fn steps<W: Wire>(
 pub async fn print<W: Wire>(wire: &Arc<W>, orders: &Orders) -> Result<Value, (Step, Stop)> {
     let mut facts = Facts::default();
     for step in [Step::Identify, Step::Inventory] {
-        one(wire, step, orders, &mut facts).await.map_err(|stop| (step, stop))?;
+        let place = Place { recorder: &Arc::new(Recorder::none()), folder: Path::new(".") };
+        one(wire, &place, step, orders, &mut facts).await.map_err(|stop| (step, stop))?;
     }
     let mut base = None;
     if let Some(table) = &orders.table {
@@ -231,6 +235,7 @@ pub fn word(ended: &Ended) -> &'static str {
 /// One step: how it ended, what was seen, and whether a check is missing.
 async fn one<W: Wire>(
     wire: &Arc<W>,
+    place: &Place<'_>,
     step: Step,
     orders: &Orders,
     facts: &mut Facts,
@@ -257,7 +262,7 @@ async fn one<W: Wire>(
                 let checked = keep::verify::facts(&folder).map_err(|error| chain(&error));
                 News::Backup(checked)
             }
-            Move::Restore => News::Restored(restored(orders, facts)),
+            Move::Restore => News::Restored(restored::check(place, orders, facts).await),
             Move::Hand(words) => by_hand(step, words, orders, facts).await?,
             Move::Pass(evidence) if is_by_word => return Ok((Ended::Asserted, evidence, false)),
             Move::Pass(evidence) => return Ok((Ended::Passed, evidence, false)),
@@ -296,22 +301,6 @@ async fn by_hand(step: Step, words: String, orders: &Orders, facts: &Facts) -> R
         "do it, then start the same command again with --done {name}; or name a command: --hook {name}=COMMAND"
     );
     Err(Stop::new(StopKind::Operator, words, remedy))
-}
-
-fn restored(orders: &Orders, facts: &Facts) -> Result<String, String> {
-    let folder = orders.backup.clone().unwrap_or_default();
-    let digest = facts.backup.as_ref().map(|it| it.digest.clone()).unwrap_or_default();
-    let request = keep::restore::RestoreRequest {
-        from: folder.clone(),
-        selected: digest.clone(),
-        drives: orders.fresh_drives.clone(),
-        release: keep::Release::default(),
-        replaced: None,
-    };
-    keep::restore::run(&request).map_err(|error| chain(&error))?;
-    let found = keep::verify::against(&folder, &orders.fresh_drives);
-    let found = found.map_err(|error| chain(&error))?;
-    Ok(format!("backup {digest} was restored into {} drives; {found}", orders.fresh_drives.len()))
 }
 
 fn chain(error: &CatalogError) -> String {

@@ -96,7 +96,7 @@ const CUTOVER: [Step; 22] = [
     PreserveBackup,
 ];
 
-const SNAPSHOT_V2: [Step; 11] = [
+const SNAPSHOT_V2: [Step; 12] = [
     Identify,
     Inventory,
     TakeBackup,
@@ -107,10 +107,11 @@ const SNAPSHOT_V2: [Step; 11] = [
     Admit,
     ControlledWrite,
     VerifyV2,
+    RestoreCheck,
     PreserveBackup,
 ];
 
-const DISASTER_RECOVERY: [Step; 22] = [
+const DISASTER_RECOVERY: [Step; 23] = [
     Identify,
     Inventory,
     TakeBackup,
@@ -133,9 +134,10 @@ const DISASTER_RECOVERY: [Step; 22] = [
     PolicyProbe,
     DiagnosticsAfterRecovery,
     RemoveProbe,
+    RestoreCheck,
 ];
 
-const SCALE_FAULT: [Step; 22] = [
+const SCALE_FAULT: [Step; 23] = [
     Identify,
     Inventory,
     TakeBackup,
@@ -158,6 +160,7 @@ const SCALE_FAULT: [Step; 22] = [
     PolicyProbe,
     CaptureRunArtifacts,
     RemoveProbe,
+    RestoreCheck,
 ];
 
 /// What a dry run does: it reads, and nothing else.

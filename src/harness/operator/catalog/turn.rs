@@ -23,7 +23,7 @@ pub enum Move {
     Stress(Box<Stress>),
     /// Verify the backup.
     CheckBackup,
-    /// Restore the backup into the fresh drives, and compare.
+    /// Restore the backup into a fresh cluster, and compare.
     Restore,
     /// Let the operator do it: by a command, else by hand, in these words.
     Hand(String),
@@ -46,8 +46,8 @@ pub enum News {
     Stressed(Box<Stressed>),
     /// The backup, or what is wrong with it.
     Backup(Result<BackupFacts, String>),
-    /// What the restored backup was found to be, or what is wrong with it.
-    Restored(Result<String, String>),
+    /// What the restored backup was found to be, or why that is not known or not what it has to be.
+    Restored(Result<String, Stop>),
     /// A command did it; by which option it was named.
     ByHook(String),
     /// The operator says that it is done.

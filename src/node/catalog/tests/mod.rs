@@ -2,6 +2,7 @@
 
 mod cutover;
 mod object;
+mod rows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,13 +110,34 @@ pub async fn ask_as(
     path: &str,
     body: Option<Value>,
 ) -> (u16, Value) {
+    let scope = Signed { prefix: "/iceberg/v1", service: "s3tables", region: REGION };
+    ask_signed(catalog, who, scope, method, path, body).await
+}
+
+/// Under which prefix something is asked, and what for it is signed.
+#[derive(Debug, Clone, Copy)]
+pub struct Signed {
+    pub prefix: &'static str,
+    pub service: &'static str,
+    pub region: &'static str,
+}
+
+/// As [`ask_as`], signed so.
+pub async fn ask_signed(
+    catalog: &Catalog,
+    who: &str,
+    signed: Signed,
+    method: &str,
+    path: &str,
+    body: Option<Value>,
+) -> (u16, Value) {
     let body = body.map(|it| serde_json::to_vec(&it).unwrap()).unwrap_or_default();
-    let uri = format!("/iceberg/v1/{path}");
+    let uri = format!("{}/{path}", signed.prefix);
     let (path, query) = uri.split_once('?').unwrap_or((&uri, ""));
     let headers = vec![("host".to_owned(), "here".to_owned())];
     let request = sigv4::Request { method, path, query, headers: &headers };
     let now = i64::try_from(crate::node::peer::client::now_ms() / 1_000).unwrap();
-    let scope = sigv4::Scope { region: REGION, service: "s3tables", now };
+    let scope = sigv4::Scope { region: signed.region, service: signed.service, now };
     let credentials =
         sigv4::Credentials { access_key: who.to_owned(), secret_key: "secret".to_owned() };
     let signed = sigv4::sign(&request, sigv4::Payload::of(&body), &credentials, &scope);

@@ -101,6 +101,41 @@ impl Source {
         totals
     }
 
+    /// The tables with commits that are not finished, as far as was seen.
+    pub fn unfinished(&self) -> Vec<TableEntry> {
+        let is_unfinished = |table: &&TableEntry| {
+            let (commits, keys) = self.records(table);
+            let report = Records::new(table, commits, keys).report(0);
+            let staged = report.staged_before_table_update_count;
+            staged + report.repairable() + report.manual_review_count > 0
+        };
+        self.tables.iter().filter(is_unfinished).cloned().collect()
+    }
+
+    /// Puts what was read of a table later in place of what was `seen` of it; it may be gone, or another by now.
+    pub fn replace(
+        &mut self,
+        seen: &TableEntry,
+        now: Option<TableEntry>,
+        commits: Vec<CommitRecord>,
+        idempotency: Vec<CommitRecord>,
+    ) {
+        self.commits.remove(&seen.table_id);
+        self.idempotency.remove(&seen.table_id);
+        let place = self.tables.iter().position(|table| table == seen);
+        match (now, place) {
+            (Some(now), Some(place)) => {
+                self.commits.insert(now.table_id.clone(), commits);
+                self.idempotency.insert(now.table_id.clone(), idempotency);
+                self.tables[place] = now;
+            }
+            (None, Some(place)) => {
+                self.tables.remove(place);
+            }
+            (_, None) => {}
+        }
+    }
+
     fn records(&self, table: &TableEntry) -> (&[CommitRecord], &[CommitRecord]) {
         let commits = self.commits.get(&table.table_id).map_or(&[][..], Vec::as_slice);
         let keys = self.idempotency.get(&table.table_id).map_or(&[][..], Vec::as_slice);

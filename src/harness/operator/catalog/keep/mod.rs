@@ -10,6 +10,7 @@ pub mod contents;
 pub mod held;
 pub mod manifest;
 pub mod restore;
+pub mod serve;
 pub mod take;
 pub mod tree;
 pub mod verify;

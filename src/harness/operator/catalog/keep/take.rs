@@ -252,14 +252,25 @@ fn note(manifest: &mut Manifest, object: &Object) -> Result<(), CatalogError> {
         let value = json()?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let warehouse = manifest.warehouses.entry(text("table_bucket").to_owned()).or_default();
-        warehouse.views.push(format!("{}.{}", text("namespace"), text("view")));
+        if is_active(&value) {
+            warehouse.views.push(format!("{}.{}", text("namespace"), text("view")));
+        }
     }
     manifest.objects.push(KeptObject { bucket, key, bytes, sha256 });
     Ok(())
 }
 
+/// Whether an entry says that what it names is in use.
+fn is_active(entry: &Value) -> bool {
+    entry.get("state").and_then(Value::as_str).is_none_or(|state| state == "ACTIVE")
+}
+
+/// Enters a table that is served; one that is not is kept like any object.
 fn enter(manifest: &mut Manifest, table: &Value, is_strong: bool) {
     let text = |name: &str| table.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !is_active(table) {
+        return;
+    }
     let pointer = KeptPointer {
         table_id: text("table_id"),
         metadata_location: text("metadata_location"),

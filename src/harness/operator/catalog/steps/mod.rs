@@ -12,6 +12,7 @@ mod fence;
 mod load;
 mod maintenance;
 mod policy;
+pub use policy::CHECKS as POLICY_CHECKS;
 mod probe;
 pub use probe::first_commit;
 pub use probe::replayable;

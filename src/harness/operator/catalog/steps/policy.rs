@@ -11,7 +11,7 @@ use super::super::turn::Turn;
 use super::super::turn::heard;
 
 /// Who asks for what, and what has to come: the name of the check, who, whether inside the table, whether allowed.
-const CHECKS: [(&str, By, bool, bool); 7] = [
+pub const CHECKS: [(&str, By, bool, bool); 7] = [
     ("the operator reads inside the table", By::Operator, true, true),
     ("the operator reads outside", By::Operator, false, true),
     ("nobody reads inside the table", By::Nobody, true, false),

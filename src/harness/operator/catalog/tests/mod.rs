@@ -50,6 +50,7 @@ fn orders(rehearsal: Rehearsal) -> Orders {
         stop_before: None,
         has_principals: true,
         fresh_drives: Vec::new(),
+        program: None,
     }
 }
 
@@ -84,7 +85,7 @@ fn go_on(world: &Arc<World>, folder: &Path, orders: Orders) -> Result<Conclusion
         begun(orders.clone()).write(folder)?;
     }
     let mut state = held.state(orders)?;
-    let recorder = Recorder::open(folder)?;
+    let recorder = Arc::new(Recorder::open(folder)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut say = |_: &str| {};
     runtime.block_on(rehearse::go(world, &recorder, folder, &mut state, &mut say))

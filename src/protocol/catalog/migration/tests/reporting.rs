@@ -178,3 +178,21 @@ fn a_materialized_bucket_says_what_is_left_to_do() {
         ]
     );
 }
+
+/// Goal: what was read between a commit's pointer and its records gives way to what is read once it has ended.
+#[test]
+fn a_second_look_takes_the_place_of_the_first() {
+    let world = World::new();
+    let later = world.source(BUCKET);
+    assert_eq!(later.unfinished(), []);
+    let mut source = later.clone();
+    let table = source.tables[0].clone();
+    let id = table.table_id.clone();
+    source.commits.get_mut(&id).unwrap().last_mut().unwrap().status = CommitStatus::Staged;
+    assert_eq!(source.unfinished(), [table.clone()]);
+    let (commits, keys) = (later.commits[&id].clone(), later.idempotency[&id].clone());
+    source.replace(&table, Some(table.clone()), commits, keys);
+    assert_eq!(source, later);
+    source.replace(&table, None, Vec::new(), Vec::new());
+    assert!(source.tables.is_empty() && !source.commits.contains_key(&id), "it was dropped");
+}
