@@ -20,6 +20,8 @@ mod bed;
 mod drive_faults;
 #[path = "testbed/drives.rs"]
 mod drives;
+#[path = "testbed/figures.rs"]
+mod figures;
 #[path = "testbed/killed.rs"]
 mod killed;
 #[path = "testbed/node.rs"]
@@ -48,8 +50,13 @@ fn main() -> ExitCode {
             Err(error) => skipped = Some(error.to_string()),
         }
     }
-    let trials =
-        [drives::trials(), drive_faults::trials(), node_faults::trials(), killed::trials()];
+    let trials = [
+        drives::trials(),
+        drive_faults::trials(),
+        node_faults::trials(),
+        killed::trials(),
+        figures::trials(),
+    ];
     // A machine may do without xfs.
     let without_xfs = if arguments.list || skipped.is_some() { None } else { lacks_xfs() };
     let is_skipped = |trial: &Trial| {

@@ -12,11 +12,20 @@ use super::Exit;
 use super::run;
 use super::run::Refused;
 use crate::harness::runner::bench;
+use crate::harness::runner::bench::catalog;
 use crate::harness::runner::bench::s3;
 use crate::harness::runner::bench::s3::Target;
 
 /// Runs of a full table.
 const FULL_RUNS: usize = 5;
+/// Seconds of a round of `catalog --full`, and otherwise.
+const SECONDS: (f64, f64) = (5.0, 1.0);
+/// Tables that are created through the wire, and written onto drives, of `catalog --full`.
+const FULL_TABLES: ([usize; 2], [usize; 2]) = ([10, 1_000], [1_000, 10_000]);
+/// The same otherwise.
+const TABLES: ([usize; 2], [usize; 2]) = ([10, 100], [100, 1_000]);
+/// Runs of what is repeated in `catalog --full`.
+const CATALOG_RUNS: usize = 3;
 /// Keys of the listings of a full table.
 const FULL_KEYS: [u64; 3] = [10_000, 30_000, 100_000];
 /// Keys of the listings otherwise.
@@ -27,29 +36,42 @@ const MULTIPART_BYTES: (u64, u64) = (5 << 30, 1 << 30);
 /// Arguments of `bench`.
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
-    /// Figures; when none is named, all but `s3`, which takes minutes
+    /// Figures; when none is named, all but `s3` and `catalog`, which take minutes
     pub names: Vec<String>,
-    /// s3: everything, medians of 5, listings of up to 100,000 keys, an object of 5 GiB; half an hour or more
+    /// s3: everything, medians of 5, listings of up to 100,000 keys, an object of 5 GiB; half an hour or more. catalog: up
+    /// to 10,000 tables, rounds of 5 s, medians of 3
     #[arg(long)]
     pub full: bool,
-    /// s3: only these parts: load, keys, multipart
+    /// Only these parts, of s3: load, keys, multipart; of catalog: commits, migration, snapshot, fence
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     pub parts: Vec<String>,
     /// s3: sizes of the objects
     #[arg(long, value_delimiter = ',', value_name = "BYTES,…", default_value = "4k,128k,1m,64m")]
     pub sizes: Vec<String>,
-    /// s3: clients at once
+    /// s3: clients at once; catalog: writers
     #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "1,8,32")]
     pub clients: Vec<usize>,
-    /// s3: seconds of a round
-    #[arg(long, default_value_t = 1.0)]
-    pub seconds: f64,
-    /// s3: runs of each cell, of which the median is told
+    /// Seconds of a round: 1, but 5 of catalog with --full
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// Runs of each cell, of which the median is told
     #[arg(long)]
     pub runs: Option<usize>,
     /// s3: keys of the listings
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     pub keys: Vec<u64>,
+    /// catalog: tables that writers commit to
+    #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "1,64")]
+    pub tables: Vec<usize>,
+    /// catalog: tables that are created through the API and migrated
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub created: Option<Vec<usize>>,
+    /// catalog: tables that are written onto the drives of a stopped node and migrated
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub restored: Option<Vec<usize>>,
+    /// catalog: size of the strong snapshot that is loaded
+    #[arg(long, value_name = "BYTES", default_value = "60m")]
+    pub snapshot: String,
     /// s3: size of the object of many parts
     #[arg(long, value_name = "BYTES")]
     pub multipart: Option<String>,
@@ -99,13 +121,44 @@ pub fn run(arguments: &BenchArgs) -> Exit {
     }
 }
 
+/// What the figures that take minutes are asked for.
+fn options(arguments: &BenchArgs) -> Result<bench::Options, String> {
+    let names_it = |figure: &str| arguments.names.iter().any(|name| name == figure);
+    let of_s3 = if names_it("s3") { &s3::Part::ALL[..] } else { &[] };
+    let of_catalog = if names_it("catalog") { &catalog::Part::ALL[..] } else { &[] };
+    for name in &arguments.parts {
+        let known: Vec<_> =
+            of_s3.iter().map(|it| it.0).chain(of_catalog.iter().map(|it| it.0)).collect();
+        if !known.contains(&name.as_str()) {
+            return Err(format!("there is no part `{name}`: {}", known.join(", ")));
+        }
+    }
+    let seconds = arguments.seconds;
+    if seconds.is_some_and(|seconds| seconds <= 0.0 || !seconds.is_finite()) {
+        return Err("a round takes more than no time".to_owned());
+    }
+    let round = |otherwise: f64| Duration::from_secs_f64(seconds.unwrap_or(otherwise));
+    let of_catalog_round = if arguments.full { SECONDS.0 } else { SECONDS.1 };
+    let catalog = wanted(of_catalog, &arguments.parts);
+    Ok(bench::Options {
+        s3: of_s3_options(arguments, round(SECONDS.1), wanted(of_s3, &arguments.parts))?,
+        catalog: of_catalog_options(arguments, round(of_catalog_round), catalog)?,
+    })
+}
+
+/// The parts that are named; all of them when there is none.
+fn wanted<T: Copy>(known: &[(&str, T)], names: &[String]) -> Vec<T> {
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    known.iter().filter(|(name, _)| is_wanted(name)).map(|(_, part)| *part).collect()
+}
+
 /// What `s3` is asked for.
-fn options(arguments: &BenchArgs) -> Result<s3::Options, String> {
-    let BenchArgs { full, clients, seconds, .. } = arguments;
-    let parts = match arguments.parts.as_slice() {
-        [] => s3::Part::ALL.map(|(_, part)| part).to_vec(),
-        names => names.iter().map(|name| part(name)).collect::<Result<_, _>>()?,
-    };
+fn of_s3_options(
+    arguments: &BenchArgs,
+    round: Duration,
+    parts: Vec<s3::Part>,
+) -> Result<s3::Options, String> {
+    let BenchArgs { full, clients, .. } = arguments;
     let sizes = arguments.sizes.iter().map(|text| bytes(text)).collect::<Result<Vec<_>, _>>()?;
     let mut keys = match arguments.keys.as_slice() {
         [] if *full => FULL_KEYS.to_vec(),
@@ -120,16 +173,14 @@ fn options(arguments: &BenchArgs) -> Result<s3::Options, String> {
         None => MULTIPART_BYTES.1,
     };
     let runs = arguments.runs.unwrap_or(if *full { FULL_RUNS } else { 1 });
-    let is_positive = *seconds > 0.0 && seconds.is_finite();
-    if !is_positive || runs == 0 || clients.contains(&0) || sizes.contains(&0) || keys.contains(&0)
-    {
-        return Err("sizes, clients, seconds, runs and keys are all more than nothing".to_owned());
+    if runs == 0 || clients.contains(&0) || sizes.contains(&0) || keys.contains(&0) {
+        return Err("sizes, clients, runs and keys are all more than nothing".to_owned());
     }
     Ok(s3::Options {
         parts,
         sizes,
         clients: clients.clone(),
-        round: Duration::from_secs_f64(*seconds),
+        round,
         runs,
         keys,
         multipart_bytes,
@@ -138,10 +189,28 @@ fn options(arguments: &BenchArgs) -> Result<s3::Options, String> {
     })
 }
 
-fn part(name: &str) -> Result<s3::Part, String> {
-    let found = s3::Part::ALL.iter().find(|(known, _)| *known == name);
-    let known = s3::Part::ALL.map(|(name, _)| name).join(", ");
-    found.map(|(_, part)| *part).ok_or_else(|| format!("there is no part `{name}`: {known}"))
+/// What `catalog` is asked for.
+fn of_catalog_options(
+    arguments: &BenchArgs,
+    round: Duration,
+    parts: Vec<catalog::Part>,
+) -> Result<catalog::Options, String> {
+    let (created, restored) = if arguments.full { FULL_TABLES } else { TABLES };
+    let numbers = |given: &Option<Vec<usize>>, otherwise: [usize; 2]| {
+        let mut numbers = given.clone().unwrap_or_else(|| otherwise.to_vec());
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    };
+    let created = numbers(&arguments.created, created);
+    let restored = numbers(&arguments.restored, restored);
+    let runs = arguments.runs.unwrap_or(if arguments.full { CATALOG_RUNS } else { 1 });
+    let snapshot_bytes = usize::try_from(bytes(&arguments.snapshot)?).unwrap_or(usize::MAX);
+    let (writers, tables) = (arguments.clients.clone(), arguments.tables.clone());
+    if [&writers, &tables, &created, &restored].iter().any(|it| it.contains(&0)) || runs == 0 {
+        return Err("writers, tables and runs are all more than nothing".to_owned());
+    }
+    Ok(catalog::Options { parts, writers, tables, round, runs, created, restored, snapshot_bytes })
 }
 
 /// A number of bytes; `k`, `m` and `g` stand for KiB, MiB and GiB.
@@ -185,7 +254,7 @@ fn secret(file: &Path) -> Result<String, String> {
     Ok(secret.trim_end().to_owned())
 }
 
-fn measure(names: &[String], options: &s3::Options) -> Result<(), Refused> {
+fn measure(names: &[String], options: &bench::Options) -> Result<(), Refused> {
     run::needs_root("bench")?;
     let failed = |message: String| (Exit::Internal, format!("firedrill bench: {message}"));
     let program = run::program()?;

@@ -1,5 +1,9 @@
 //! The figures of `firedrill bench`: each measured by doing it, on this machine with this build.
 
+pub mod catalog;
+mod client;
+mod numbers;
+mod outside;
 mod rebuild;
 pub mod s3;
 
@@ -35,7 +39,8 @@ use crate::harness::workload::synthetic::Shape;
 use crate::value::Seed;
 
 /// The figures that can be asked for.
-pub const NAMES: &[&str] = &["provision", "vm-restart", "census", "history", "rebuild", "s3"];
+pub const NAMES: &[&str] =
+    &["provision", "vm-restart", "census", "history", "rebuild", "s3", "catalog"];
 /// Rounds of provisioning.
 const ROUNDS: usize = 7;
 
@@ -84,9 +89,18 @@ impl Figure {
 /// Takes a line of the table as soon as it is known.
 pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// Measures the figures called `names`; all of them when there is none, but for `s3`, which takes minutes and is only
-/// measured when it is named, as `s3` has it. `directory` takes what runs leave behind, `program` is what nodes are.
-/// Each line is told as soon as it is known.
+/// What the figures that take minutes are asked for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Of `s3`.
+    pub s3: s3::Options,
+    /// Of `catalog`.
+    pub catalog: catalog::Options,
+}
+
+/// Measures the figures called `names`; all of them when there is none, but for `s3` and `catalog`, which take minutes
+/// and are only measured when they are named, as `options` have them. `directory` takes what runs leave behind, `program`
+/// is what nodes are. Each line is told as soon as it is known.
 ///
 /// # Errors
 /// What could not be measured, in words.
@@ -94,7 +108,7 @@ pub async fn measure(
     names: &[String],
     directory: &Path,
     program: PathBuf,
-    s3: &s3::Options,
+    options: &Options,
     tell: Tell<'_>,
 ) -> Result<(), String> {
     let wants = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
@@ -112,8 +126,12 @@ pub async fn measure(
     if wants("rebuild") {
         print(rebuild::measure(directory, program.clone()).await?);
     }
-    if names.iter().any(|name| name == "s3") {
-        s3::measure(directory, program, s3, tell).await?;
+    let names_it = |figure: &str| names.iter().any(|name| name == figure);
+    if names_it("s3") {
+        s3::measure(directory, program.clone(), &options.s3, tell).await?;
+    }
+    if names_it("catalog") {
+        catalog::measure(directory, program, &options.catalog, tell).await?;
     }
     Ok(())
 }

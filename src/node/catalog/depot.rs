@@ -38,6 +38,9 @@ use crate::value::ObjectKey;
 /// Records that are read at once.
 const AT_ONCE: usize = 32;
 
+/// Records that were read, by their keys.
+pub type Kept<T> = BTreeMap<String, Found<T>>;
+
 /// Reads and writes what the catalog keeps. Cheap to clone.
 #[derive(Clone)]
 pub struct Depot {
@@ -132,6 +135,43 @@ impl Depot {
     pub async fn keys(&self, prefix: &str) -> Result<Vec<String>, Refusal> {
         let listed = self.store.list_system(prefix).await.map_err(|error| unreadable(&error))?;
         Ok(listed.into_iter().map(|(key, _)| key).collect())
+    }
+
+    /// The keys that begin with `prefix`, in order, with their ETags.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unavailable`] or [`Class::Damaged`].
+    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, String)>, Refusal> {
+        let listed = self.store.list_system(prefix).await.map_err(|error| unreadable(&error))?;
+        Ok(listed.into_iter().map(|(key, stat)| (key, stat.etag)).collect())
+    }
+
+    /// As [`Depot::read_all`] of keys that were listed with these ETags, but what `kept` has under the same ETag is not
+    /// read again: an ETag is the digest of what lies there. `kept` has all of it then, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// The first that is met.
+    pub async fn read_changed<T: Clone>(
+        &self,
+        listed: Vec<(String, String)>,
+        kept: &mut Kept<T>,
+        decode: impl Fn(&str, &[u8]) -> Result<T, Refusal>,
+    ) -> Result<Vec<T>, Refusal> {
+        let mut before = std::mem::take(kept);
+        let mut changed = Vec::new();
+        for (key, etag) in listed {
+            match before.remove(&key).filter(|it| !etag.is_empty() && it.etag == etag) {
+                Some(found) => drop(kept.insert(key, found)),
+                None => changed.push(key),
+            }
+        }
+        // A key that is gone by now is none.
+        let read =
+            self.read_all(changed, |key, bytes| Ok((key.to_owned(), decode(key, bytes)?))).await?;
+        kept.extend(read.into_iter().map(|it| (it.value.0, Found::new(it.value.1, it.etag))));
+        Ok(kept.values().map(|it| it.value.clone()).collect())
     }
 
     /// What lies under many keys, in their order, as `decode` reads it; what is gone by then is left out.

@@ -29,6 +29,8 @@ pub struct Listed {
     pub tables: BTreeSet<Identifier>,
     /// Views.
     pub views: BTreeSet<Identifier>,
+    /// The ETags of all keys.
+    etags: BTreeMap<String, String>,
 }
 
 /// What an entry's key names.
@@ -52,7 +54,7 @@ impl Listed {
         let root = keys::namespaces(bucket);
         let prefix = below.map_or_else(|| root.clone(), |it| keys::namespace_root(bucket, it));
         let mut listed = Self::default();
-        for key in depot.keys(&prefix).await? {
+        for (key, etag) in depot.list(&prefix).await? {
             match key.strip_prefix(&root).and_then(named) {
                 Some(Named::Namespace(namespace)) => {
                     listed.namespaces.insert(namespace);
@@ -66,8 +68,18 @@ impl Listed {
                 // Not an entry: what maintenance keeps, or a name that no server gives.
                 None => {}
             }
+            listed.etags.insert(key, etag);
         }
         Ok(listed)
+    }
+
+    /// Keys that were listed, with their ETags.
+    pub fn with_etags(&self, keys: impl Iterator<Item = String>) -> Vec<(String, String)> {
+        let with_etag = |key: String| {
+            let etag = self.etags.get(&key).cloned().unwrap_or_default();
+            (key, etag)
+        };
+        keys.map(with_etag).collect()
     }
 
     /// The entries of all its tables, whatever their state.

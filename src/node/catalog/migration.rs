@@ -5,6 +5,7 @@
 //! Specification of the catalog §2.6, §5, §6; M5, M6, M14, M15.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use futures::StreamExt as _;
 use futures::stream;
@@ -13,6 +14,7 @@ use uuid::Uuid;
 
 use super::Catalog;
 use super::depot::Depot;
+use super::depot::Kept;
 use super::documents;
 use super::flow;
 use super::flow::Flow;
@@ -33,6 +35,7 @@ use crate::protocol::catalog::entry::BucketEntry;
 use crate::protocol::catalog::entry::NamespaceEntry;
 use crate::protocol::catalog::entry::TableEntry;
 use crate::protocol::catalog::entry::ViewEntry;
+use crate::protocol::catalog::fence::BucketFence;
 use crate::protocol::catalog::fence::Cancelled;
 use crate::protocol::catalog::fence::CutOver;
 use crate::protocol::catalog::keys;
@@ -55,6 +58,8 @@ use crate::protocol::catalog::write::Write;
 
 /// Metadata files that are looked at at once.
 const AT_ONCE: usize = 4;
+/// Buckets that are looked at at once.
+const BUCKETS_AT_ONCE: usize = 16;
 
 /// What is read for a migration.
 #[derive(Clone, Copy)]
@@ -66,7 +71,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// What is durable about migrations, with the source of `bucket` where one is named.
-    async fn facts(&self, bucket: Option<&str>) -> Result<Facts, Refusal> {
+    async fn facts(&self, bucket: Option<(&str, &mut Known)>) -> Result<Facts, Refusal> {
         let depot = self.depot;
         let registry = depot
             .read_as(keys::REGISTRY_FENCE, crate::protocol::catalog::fence::RegistryFence::decode)
@@ -80,16 +85,23 @@ impl Reading<'_> {
             ..Facts::default()
         };
         let buckets = depot.store().list_buckets().await;
-        for listed in buckets.map_err(|error| super::depot::unreadable(&error))? {
-            let name = listed.name;
-            if depot.stat(&keys::bucket_entry(&name)).await?.is_some() {
-                facts.object_buckets.insert(name.clone());
-            }
-            let decode =
-                |bytes: &[u8]| crate::protocol::catalog::fence::BucketFence::decode(&name, bytes);
-            if let Some(fence) = depot.read_as(&keys::bucket_fence(&name), decode).await? {
-                facts.fences.insert(name.clone(), fence.value);
-            }
+        let buckets = buckets.map_err(|error| super::depot::unreadable(&error))?;
+        let look = |name: String| -> BoxFuture<'static, _> {
+            let depot = depot.clone();
+            Box::pin(async move {
+                let decode = |bytes: &[u8]| BucketFence::decode(&name, bytes);
+                let (entry_key, fence_key) = (keys::bucket_entry(&name), keys::bucket_fence(&name));
+                let looks =
+                    tokio::try_join!(depot.stat(&entry_key), depot.read_as(&fence_key, decode));
+                looks.map(|(entry, fence)| (name, entry.is_some(), fence))
+            })
+        };
+        let looks: Vec<_> = buckets.into_iter().map(|listed| look(listed.name)).collect();
+        let mut looks = stream::iter(looks).buffered(BUCKETS_AT_ONCE);
+        while let Some(looked) = looks.next().await {
+            let (name, has_entry, fence) = looked?;
+            facts.object_buckets.extend(has_entry.then(|| name.clone()));
+            facts.fences.extend(fence.map(|fence| (name, fence.value)));
         }
         let explanation = Explanation {
             fences: facts.fences.values().cloned().collect(),
@@ -98,32 +110,39 @@ impl Reading<'_> {
         let target = self.strong.hydrate(self.reader, &explanation).await?;
         facts.target = target.map(|it| (*it).clone());
         facts.memory = self.strong.memory();
-        if let Some(bucket) = bucket {
-            facts.source = Box::pin(self.source(bucket)).await?;
+        if let Some((bucket, known)) = bucket {
+            facts.source = Box::pin(self.source(bucket, known)).await?;
         }
         Ok(facts)
     }
 
-    async fn source(&self, bucket: &str) -> Result<Source, Refusal> {
+    /// The source of a bucket; what `known` has of it and is unchanged is not read again.
+    async fn source(&self, bucket: &str, known: &mut Known) -> Result<Source, Refusal> {
         let depot = self.depot;
         let entry = depot.record::<BucketEntry>(bucket, &keys::bucket_entry(bucket)).await?;
         let listed = Listed::of(depot, bucket, None).await?;
-        let keys = listed.namespaces.iter().map(|it| keys::namespace_entry(bucket, it)).collect();
-        let namespaces =
-            depot.read_all(keys, |key, bytes| NamespaceEntry::decode(bucket, key, bytes)).await?;
-        let tables = listed.tables(depot, bucket).await?;
-        let keys = listed.views.iter().map(|it| keys::view_entry(bucket, it)).collect();
-        let views =
-            depot.read_all(keys, |key, bytes| ViewEntry::decode(bucket, key, bytes)).await?;
-        let views: Vec<ViewEntry> = views.into_iter().map(|it| it.value).collect();
+        let keys = listed.namespaces.iter().map(|it| keys::namespace_entry(bucket, it));
+        let decode = |key: &str, bytes: &[u8]| NamespaceEntry::decode(bucket, key, bytes);
+        let namespaces = listed.with_etags(keys);
+        let namespaces = depot.read_changed(namespaces, &mut known.namespaces, decode).await?;
+        let keys = listed.tables.iter().map(|it| keys::table_entry(bucket, it));
+        let decode = |key: &str, bytes: &[u8]| TableEntry::decode(bucket, key, bytes);
+        let tables = listed.with_etags(keys);
+        let tables = depot.read_changed(tables, &mut known.tables, decode).await?;
+        let keys = listed.views.iter().map(|it| keys::view_entry(bucket, it));
+        let decode = |key: &str, bytes: &[u8]| ViewEntry::decode(bucket, key, bytes);
+        let views = listed.with_etags(keys);
+        let views = depot.read_changed(views, &mut known.views, decode).await?;
         let decode = |bytes: &[u8]| IndexState::decode(bucket, bytes);
         let index_state = depot.read_as(&keys::warehouse_index_state(bucket), decode).await?;
-        let unreadable = unreadable(depot, &tables, &views).await?;
-        let (commits, idempotency) = commits(depot, bucket, &tables).await?;
+        let unreadable = unreadable(depot, &tables, &views, &mut known.sound).await?;
+        let commits = records(depot, bucket, &tables, Kind::Commit, &mut known.commits).await?;
+        let idempotency =
+            records(depot, bucket, &tables, Kind::Idempotency, &mut known.idempotency).await?;
         Ok(Source {
             name: bucket.to_owned(),
             bucket: entry.map(|it| it.value),
-            namespaces: namespaces.into_iter().map(|it| it.value).collect(),
+            namespaces,
             tables,
             views,
             commits,
@@ -134,72 +153,95 @@ impl Reading<'_> {
     }
 }
 
+/// What one request has read of a bucket's source. Each step of a migration lists everything anew, so that whatever a
+/// release without fences writes meanwhile is seen, and reads what has another ETag than before.
+#[derive(Default)]
+struct Known {
+    namespaces: Kept<NamespaceEntry>,
+    tables: Kept<TableEntry>,
+    views: Kept<ViewEntry>,
+    commits: Kept<CommitRecord>,
+    idempotency: Kept<CommitRecord>,
+    /// Metadata files that were found to be what their entries say: nobody writes over them.
+    sound: BTreeSet<String>,
+}
+
 type ByTable = BTreeMap<String, Vec<CommitRecord>>;
 
-/// The commit and idempotency records of tables that are there, by table id: two listings for all of them.
-async fn commits(
+/// Which of a commit's two records.
+#[derive(Clone, Copy)]
+enum Kind {
+    Commit,
+    Idempotency,
+}
+
+/// The commit or idempotency records of tables that are there, by table id: one listing for all of them.
+async fn records(
     depot: &Depot,
     bucket: &str,
     tables: &[TableEntry],
-) -> Result<(ByTable, ByTable), Refusal> {
-    let root = keys::bucket_root(bucket);
-    let folders = |kind: &str| -> BTreeMap<String, String> {
-        let of = |table: &TableEntry| {
-            let id = &table.table_id;
-            (format!("{root}/{kind}/{}/", keys::hash(id)), id.clone())
-        };
-        tables.iter().map(of).collect()
+    kind: Kind,
+    kept: &mut Kept<CommitRecord>,
+) -> Result<ByTable, Refusal> {
+    let of_table: fn(&str, &str) -> String = match kind {
+        Kind::Commit => keys::commits,
+        Kind::Idempotency => keys::idempotency,
     };
-    let mut found = Vec::new();
-    for kind in ["commits", "commit-idempotency"] {
-        let folders = folders(kind);
-        let all = depot.keys(&format!("{root}/{kind}/")).await?;
-        let wanted: Vec<String> =
-            all.into_iter().filter(|key| folders.contains_key(keys::folder(key))).collect();
-        let read = depot
-            .read_all(wanted, |key, bytes| match kind {
-                "commits" => CommitRecord::decode(bucket, key, bytes),
-                _ => CommitRecord::decode_idempotency(bucket, key, bytes),
-            })
-            .await?;
-        let mut by_table = ByTable::new();
-        for record in read {
-            by_table.entry(record.value.table_id.clone()).or_default().push(record.value);
-        }
-        found.push(by_table);
+    let folders: BTreeSet<String> =
+        tables.iter().map(|table| of_table(bucket, &table.table_id)).collect();
+    let mut listed = depot.list(&all_of(bucket, kind)).await?;
+    listed.retain(|(key, _)| folders.contains(keys::folder(key)));
+    let read = depot
+        .read_changed(listed, kept, |key, bytes| match kind {
+            Kind::Commit => CommitRecord::decode(bucket, key, bytes),
+            Kind::Idempotency => CommitRecord::decode_idempotency(bucket, key, bytes),
+        })
+        .await?;
+    let mut by_table = ByTable::new();
+    for record in read {
+        by_table.entry(record.table_id.clone()).or_default().push(record);
     }
-    let idempotency = found.pop().unwrap_or_default();
-    Ok((found.pop().unwrap_or_default(), idempotency))
+    Ok(by_table)
 }
 
-/// The current metadata files that are missing or do not parse.
+/// The prefix of all records of a kind, of whichever table.
+fn all_of(bucket: &str, kind: Kind) -> String {
+    let folder = match kind {
+        Kind::Commit => "commits",
+        Kind::Idempotency => "commit-idempotency",
+    };
+    format!("{}/{folder}/", keys::bucket_root(bucket))
+}
+
+/// The current metadata files that are missing or do not parse. Those that are in `sound` are not read again.
 async fn unreadable(
     depot: &Depot,
     tables: &[TableEntry],
     views: &[ViewEntry],
+    sound: &mut BTreeSet<String>,
 ) -> Result<Vec<String>, Refusal> {
     let of_table = |entry: &TableEntry| -> BoxFuture<'static, _> {
         let (depot, entry) = (depot.clone(), entry.clone());
         Box::pin(async move {
             let seen = documents::table(&depot, &entry).await.map(drop);
-            (entry.metadata_location, seen)
+            (of_table_file(&entry), entry.metadata_location, seen)
         })
     };
     let of_view = |entry: &ViewEntry| -> BoxFuture<'static, _> {
         let (depot, entry) = (depot.clone(), entry.clone());
         Box::pin(async move {
             let seen = documents::view(&depot, &entry).await.map(drop);
-            (entry.metadata_location, seen)
+            (of_view_file(&entry), entry.metadata_location, seen)
         })
     };
-    let tables = tables.iter().filter(|it| it.is_active()).map(of_table);
-    let views = views.iter().filter(|it| it.is_active()).map(of_view);
-    let all: Vec<_> = tables.chain(views).collect();
+    let tables = tables.iter().filter(|it| it.is_active() && !sound.contains(&of_table_file(it)));
+    let views = views.iter().filter(|it| it.is_active() && !sound.contains(&of_view_file(it)));
+    let all: Vec<_> = tables.map(of_table).chain(views.map(of_view)).collect();
     let mut all = stream::iter(all).buffered(AT_ONCE);
     let mut bad = Vec::new();
-    while let Some((at, seen)) = all.next().await {
+    while let Some((file, at, seen)) = all.next().await {
         match seen {
-            Ok(()) => {}
+            Ok(()) => drop(sound.insert(file)),
             Err(error) if error.class == Class::Unavailable => return Err(error),
             Err(_) => bad.push(at),
         }
@@ -207,9 +249,20 @@ async fn unreadable(
     Ok(bad)
 }
 
+/// A table's metadata file, with all that it is held against.
+fn of_table_file(entry: &TableEntry) -> String {
+    format!("{} {} {}", entry.table_uuid, entry.warehouse_location, entry.metadata_location)
+}
+
+/// A view's metadata file, with all that it is held against.
+fn of_view_file(entry: &ViewEntry) -> String {
+    format!("{} {}", entry.view_uuid, entry.metadata_location)
+}
+
 struct Post<'a> {
     reading: Reading<'a>,
     bucket: &'a str,
+    known: Known,
     request: post::Request,
 }
 
@@ -218,7 +271,7 @@ impl Flow for Post<'_> {
     type Answer = post::Executed;
 
     async fn read(&mut self) -> Result<Facts, Refusal> {
-        Box::pin(self.reading.facts(Some(self.bucket))).await
+        Box::pin(self.reading.facts(Some((self.bucket, &mut self.known)))).await
     }
 
     fn next(&self, facts: &Facts) -> Result<Step<post::Executed>, Refusal> {
@@ -240,6 +293,7 @@ impl Flow for Post<'_> {
 struct Cancel<'a> {
     reading: Reading<'a>,
     bucket: &'a str,
+    known: Known,
     request: cancel::Request,
     has_looked: bool,
 }
@@ -249,7 +303,7 @@ impl Flow for Cancel<'_> {
     type Answer = cancel::Released;
 
     async fn read(&mut self) -> Result<Facts, Refusal> {
-        let facts = Box::pin(self.reading.facts(Some(self.bucket))).await?;
+        let facts = Box::pin(self.reading.facts(Some((self.bucket, &mut self.known)))).await?;
         if !self.has_looked {
             self.has_looked = true;
             self.request.had_fence = facts.fence().is_some();
@@ -303,7 +357,8 @@ impl Catalog {
         }
         let reading = self.reading(Reader::Migration);
         if *method == Method::GET {
-            let mut facts = Box::pin(reading.facts(Some(bucket))).await?;
+            let known = &mut Known::default();
+            let mut facts = Box::pin(reading.facts(Some((bucket, known)))).await?;
             Box::pin(second_look::look(&self.depot, &mut facts.source)).await?;
             let reference = self.settings.config.reference_wire;
             let report = preflight::report(&facts, &self.strong.rules(), reference)?;
@@ -317,12 +372,13 @@ impl Catalog {
         if *method == Method::POST {
             let migration_id = Uuid::new_v4().to_string();
             let request = post::Request { migration_id, rules, has_written: false };
-            let mut flow = Post { reading, bucket, request };
+            let mut flow = Post { reading, bucket, known: Known::default(), request };
             let executed = Box::pin(flow::perform(&self.depot, &held, &mut flow)).await?;
             return Ok(Reply::json(&executed));
         }
         let request = cancel::Request { rules, had_fence: false };
-        let mut flow = Cancel { reading, bucket, request, has_looked: false };
+        let known = Known::default();
+        let mut flow = Cancel { reading, bucket, known, request, has_looked: false };
         let released = Box::pin(flow::perform(&self.depot, &held, &mut flow)).await?;
         Ok(Reply::json(&released))
     }
@@ -412,5 +468,42 @@ impl Catalog {
         self.opened.store(false, std::sync::atomic::Ordering::SeqCst);
         let text = format!("bucket {bucket} was taken back to the object backing");
         Err(Class::Unavailable.because(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::node::catalog::tests::Deployment;
+
+    #[tokio::test]
+    async fn a_source_that_is_read_again_is_the_source_that_is_there_now() {
+        let made = Deployment::new().await;
+        let reading = made.catalog.reading(Reader::Migration);
+        let mut known = Known::default();
+        let keyed = |id: &str| json!({ "commit-id": id, "idempotency-key": format!("key-{id}") });
+        let first = reading.source("lake1", &mut known).await.unwrap();
+        assert_eq!((first.tables.len(), first.commits.len()), (1, 0));
+        assert_eq!(made.set("a", keyed("one")).await.0, 200);
+        assert_eq!(made.create("late").await.0, 200);
+        let more = json!({ "namespace": ["more"], "properties": {} });
+        assert_eq!(made.ask("POST", "lake1/namespaces", Some(more)).await.0, 200);
+        for round in ["changed and added to", "unchanged", "with a table dropped"] {
+            if round.contains("dropped") {
+                let late = "lake1/namespaces/sales/tables/late";
+                assert_eq!(made.ask("DELETE", late, None).await.0, 204);
+            }
+            let again = reading.source("lake1", &mut known).await.unwrap();
+            let anew = reading.source("lake1", &mut Known::default()).await.unwrap();
+            assert_eq!(again, anew, "a source that is {round}");
+            assert_ne!(again, first, "a source that is {round}");
+            assert!(again.unreadable.is_empty(), "a source that is {round}");
+        }
+        let last = reading.source("lake1", &mut known).await.unwrap();
+        let records = |by_table: &ByTable| by_table.values().map(Vec::len).sum::<usize>();
+        assert_eq!((last.tables.len(), last.namespaces.len()), (1, 2));
+        assert_eq!((records(&last.commits), records(&last.idempotency)), (1, 1));
     }
 }

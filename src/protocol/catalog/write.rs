@@ -7,7 +7,9 @@
 //! # What the performer owes
 //!
 //! - [`Outcome::Done`] and [`Outcome::PreconditionFailed`]: read everything again and ask again, with the request's
-//!   `attempted` set where it has one and the entry's write was sent.
+//!   `attempted` set where it has one and the entry's write was sent. What was read under locks that keep everybody else
+//!   from it, and was written since by a step that was [`Outcome::Done`], needs no reading: the drives take no further step
+//!   once the locks are lost.
 //! - [`Outcome::Unknown`]: read again and ask again, too, a bounded number of times; when reading does not answer it either, the request ends with
 //!   [`Class::Unknown`](super::refusal::Class::Unknown).
 //! - A step that [`Write::is_best_effort`] comes after the linearising one: its failure is logged and the flow is

@@ -5,11 +5,9 @@
 //! new keys, reads them back and removes them; what is told of it is the median of its runs, as soon as it is known.
 //! Flushes are counted by the kernel, on the drives.
 
-mod client;
 mod keys;
 mod large;
 mod load;
-mod outside;
 mod table;
 
 use std::path::Path;
@@ -20,18 +18,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 
-pub use client::Target;
+pub use super::client::Target;
 
 use super::Tell;
+use super::client::Lane;
+use super::client::Want;
+use super::outside::Outside;
 use crate::harness::report::Chain;
 use crate::harness::scenario::plan::Filesystem;
 use crate::harness::scenario::plan::TestbedPlan;
 use crate::harness::testbed;
 use crate::harness::testbed::RunContext;
 use crate::harness::testbed::Testbed;
-use client::Lane;
-use client::Want;
-use outside::Outside;
 use table::Table;
 
 /// MiB of a drive in memory.

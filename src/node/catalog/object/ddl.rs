@@ -23,10 +23,15 @@ use crate::protocol::catalog::object::bucket;
 use crate::protocol::catalog::object::create;
 use crate::protocol::catalog::object::drop_table;
 use crate::protocol::catalog::object::namespace;
+use crate::protocol::catalog::object::reservation::Reservation;
 use crate::protocol::catalog::prefix;
+use crate::protocol::catalog::prefix::IndexEntry;
+use crate::protocol::catalog::record::Record as _;
 use crate::protocol::catalog::refusal::Class;
 use crate::protocol::catalog::refusal::Refusal;
+use crate::protocol::catalog::write::Found;
 use crate::protocol::catalog::write::Outcome;
+use crate::protocol::catalog::write::Place;
 use crate::protocol::catalog::write::Step;
 use crate::protocol::catalog::write::Write;
 
@@ -182,6 +187,79 @@ struct CreateTable<'a> {
     request: create::Request,
     name: Identifier,
     prefix: Option<String>,
+    /// What was read, with what was written since: while the locks are held nobody else writes it, and no drive takes
+    /// a write once they are not.
+    known: Option<create::Durable>,
+}
+
+impl CreateTable<'_> {
+    async fn read_anew(&self) -> Result<create::Durable, Refusal> {
+        let (depot, entry) = (self.depot, &self.request.entry);
+        let bucket = &*entry.table_bucket;
+        let table_key = keys::table_entry(bucket, &self.name);
+        let view_key = keys::view_entry(bucket, &self.name);
+        let of_prefix = async {
+            match &self.prefix {
+                // The flow refuses the location itself.
+                None => Ok((None, None)),
+                Some(prefix) => tokio::try_join!(
+                    reservation(depot, bucket, prefix),
+                    overlapping(depot, bucket, prefix, &entry.table_id),
+                ),
+            }
+        };
+        let (fence, home, table, view, has_metadata, (reservation, overlapping)) = tokio::try_join!(
+            fence(depot, bucket),
+            home(depot, bucket, &self.name.namespace),
+            depot.record(bucket, &table_key),
+            depot.record(bucket, &view_key),
+            has_object(depot, bucket, &entry.metadata_location),
+            of_prefix,
+        )?;
+        Ok(create::Durable {
+            fence,
+            home,
+            table: table.map(|it| it.value),
+            view: view.map(|it| it.value),
+            has_metadata,
+            reservation,
+            overlapping,
+            // Ids are drawn here, and never taken from a client.
+            has_twin: false,
+        })
+    }
+
+    /// What is durable once a write was done; nothing where only reading can tell.
+    fn after(
+        &self,
+        mut known: create::Durable,
+        write: &Write,
+        outcome: &Outcome,
+    ) -> Option<create::Durable> {
+        let Outcome::Done(etag) = outcome else { return None };
+        let contents = write.contents.as_deref()?;
+        let (entry, key) = (&self.request.entry, &*write.key);
+        let bucket = &*entry.table_bucket;
+        let index = self.prefix.as_ref().map(|it| keys::warehouse_index_entry(bucket, it));
+        if write.place != Place::Meta {
+            known.has_metadata |= key == entry.metadata_location;
+        } else if key == keys::table_entry(bucket, &self.name) {
+            let entry = TableEntry::decode(bucket, key, contents).ok()?;
+            if let Some(reserved) = &mut known.reservation
+                && reserved.entry.value.is_owned_by(&entry)
+            {
+                reserved.owner = Some(entry.clone());
+            }
+            known.table = Some(entry);
+        } else if index.as_deref() == Some(key) {
+            let entry = IndexEntry::decode(bucket, key, contents).ok()?;
+            let (entry, owner) = (Found::new(entry, etag.clone()?), known.table.clone());
+            known.reservation = Some(Reservation { entry, owner });
+        } else {
+            return None;
+        }
+        Some(known)
+    }
 }
 
 impl Flow for CreateTable<'_> {
@@ -189,29 +267,17 @@ impl Flow for CreateTable<'_> {
     type Answer = TableEntry;
 
     async fn read(&mut self) -> Result<create::Durable, Refusal> {
-        let (depot, entry) = (self.depot, &self.request.entry);
-        let bucket = &*entry.table_bucket;
-        let found = depot.record(bucket, &keys::table_entry(bucket, &self.name)).await?;
-        let view = depot.record(bucket, &keys::view_entry(bucket, &self.name)).await?;
-        let (reservation, overlapping) = match &self.prefix {
-            // The flow refuses the location itself.
-            None => (None, None),
-            Some(prefix) => (
-                reservation(depot, bucket, prefix).await?,
-                overlapping(depot, bucket, prefix, &entry.table_id).await?,
-            ),
+        let durable = match self.known.take() {
+            Some(known) => known,
+            None => self.read_anew().await?,
         };
-        Ok(create::Durable {
-            fence: fence(depot, bucket).await?,
-            home: home(depot, bucket, &self.name.namespace).await?,
-            table: found.map(|it| it.value),
-            view: view.map(|it| it.value),
-            has_metadata: has_object(depot, bucket, &entry.metadata_location).await?,
-            reservation,
-            overlapping,
-            // Ids are drawn here, and never taken from a client.
-            has_twin: false,
-        })
+        self.known = Some(durable.clone());
+        Ok(durable)
+    }
+
+    fn performed(&mut self, write: &Write, outcome: &Outcome) {
+        let known = self.known.take();
+        self.known = known.and_then(|known| self.after(known, write, outcome));
     }
 
     fn next(&self, durable: &create::Durable) -> Result<Step<TableEntry>, Refusal> {
@@ -233,7 +299,8 @@ pub async fn create_table(depot: &Depot, request: create::Request) -> Result<Tab
     let bucket = request.entry.table_bucket.clone();
     let prefix = prefix::of_table(&bucket, &request.entry.warehouse_location).ok();
     let held = name_locks(depot, &bucket, false).await?;
-    flow::perform(depot, &held, &mut CreateTable { depot, request, name, prefix }).await
+    flow::perform(depot, &held, &mut CreateTable { depot, request, name, prefix, known: None })
+        .await
 }
 
 struct DropTable<'a> {
@@ -289,5 +356,63 @@ async fn check_marker(depot: &Depot, bucket: &str) -> Result<(), Refusal> {
     match depot.has_marker(bucket).await? {
         true => Ok(()),
         false => Err(Class::Invalid.because(format!("bucket {bucket} is not enabled for tables"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::node::catalog::tests::Deployment;
+    use crate::protocol::config::CatalogRelease;
+
+    const BUCKET: &str = "lake1";
+
+    /// A creation of `sales.orders` at a location of the client's own, and the flow of it.
+    async fn flow_of(depot: &Depot) -> CreateTable<'_> {
+        let namespace = Namespace::from_dotted("sales").unwrap();
+        let other = Identifier::new(namespace.clone(), "events").unwrap();
+        let key = keys::table_entry(BUCKET, &other);
+        let other = depot.record::<TableEntry>(BUCKET, &key).await.unwrap().unwrap().value;
+        let name = Identifier::new(namespace, "orders").unwrap();
+        let id = Uuid::new_v4().to_string();
+        let entry = TableEntry {
+            table: name.name.clone(),
+            warehouse_location: format!("s3://{BUCKET}/mine"),
+            metadata_location: keys::table_metadata(&name) + &keys::first_metadata_file(&id),
+            table_id: id,
+            ..other
+        };
+        let request = create::Request { entry, metadata: Some(b"{}".to_vec()) };
+        CreateTable { depot, request, name, prefix: Some("mine/".to_owned()), known: None }
+    }
+
+    #[tokio::test]
+    async fn what_is_carried_from_step_to_step_is_what_reading_finds() {
+        let made = Deployment::new().await;
+        let depot = Depot::new(Arc::clone(&made.bench.store), CatalogRelease::Current);
+        let mut flow = flow_of(&depot).await;
+        let mut steps = Vec::new();
+        let entry = loop {
+            let durable = flow.read().await.unwrap();
+            assert_eq!(durable, flow.read_anew().await.unwrap(), "after {steps:?}");
+            match flow.next(&durable).unwrap() {
+                Step::Done(entry) => break entry,
+                Step::Write(write) => {
+                    let outcome = depot.perform(&write, &Locks::none()).await.unwrap();
+                    flow.performed(&write, &outcome);
+                    steps.push(write.point);
+                    assert!(flow.known.is_some(), "{steps:?} was not carried on");
+                }
+            }
+        };
+        assert_eq!(entry, flow.request.entry);
+        assert_eq!(steps.len(), 3, "T1, T2, T3: {steps:?}");
+        let write = Write::metadata(BUCKET, "x".to_owned(), Vec::new(), steps[0]);
+        flow.performed(&write, &Outcome::PreconditionFailed);
+        assert!(flow.known.is_none(), "after a write that was not done all is read again");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Explanation;
+use super::Prepared;
 use super::Strong;
 use crate::node::catalog::documents::METADATA_BYTES_MAX;
 use crate::node::catalog::locks;
@@ -55,15 +56,19 @@ impl Strong {
 
     /// The answer of a change that needs no write. One that needs a write is refused here where it would be refused
     /// anyway, before its metadata file is written (M18).
-    async fn check(&self, change: &Change) -> Result<Option<Answer>, Refusal> {
-        let loaded = self.hydrate(Reader::Strong, &Explanation::default()).await?;
+    async fn check(&self, change: &Change) -> Result<Checked, Refusal> {
+        let base = self.hydrate(Reader::Strong, &Explanation::default()).await?;
         let (memory, rules, change) = (self.memory(), self.rules, change.clone());
-        let planned =
-            super::off_the_reactor(move || plan::plan(loaded.as_deref(), &memory, &change, &rules));
+        let planned = super::off_the_reactor(move || {
+            let planned = plan::plan(base.as_deref(), &memory, &change, &rules)?;
+            Ok((planned, base, memory))
+        });
         match planned.await? {
-            Plan::Unchanged(answer) => Ok(Some(answer)),
-            Plan::Write(_) if !self.is_admitted() => Err(super::closed()),
-            Plan::Write(_) => Ok(None),
+            (Plan::Unchanged(answer), ..) => Ok(Checked::Unchanged(answer)),
+            (Plan::Write(_), ..) if !self.is_admitted() => Err(super::closed()),
+            (Plan::Write(planned), base, memory) => {
+                Ok(Checked::Write(Prepared { planned, base, memory }))
+            }
         }
     }
 
@@ -110,10 +115,12 @@ impl Strong {
         if !has_marker {
             self.depot.mark(bucket).await?;
         }
-        if let Some(Answer::Bucket(entry)) = known {
-            return Ok(entry);
-        }
-        match self.change(change, &mut held).await? {
+        let prepared = match known {
+            Checked::Unchanged(Answer::Bucket(entry)) => return Ok(entry),
+            Checked::Unchanged(other) => return Err(unexpected(&other)),
+            Checked::Write(prepared) => prepared,
+        };
+        match self.change(change, Some(prepared), &mut held).await? {
             Answer::Bucket(entry) => Ok(entry),
             other => Err(unexpected(&other)),
         }
@@ -135,7 +142,7 @@ impl Strong {
             return Err(Class::Invalid.because(text));
         }
         let entry = NamespaceEntry::new(&request.bucket, &request.namespace, request.properties);
-        match self.change(Change::CreateNamespace(entry), &mut held).await? {
+        match self.change(Change::CreateNamespace(entry), None, &mut held).await? {
             Answer::Namespace(entry) => Ok(entry),
             other => Err(unexpected(&other)),
         }
@@ -149,7 +156,7 @@ impl Strong {
     pub async fn drop_namespace(&self, request: namespace::Request) -> Result<(), Refusal> {
         let mut held = self.take(Some(&request.bucket), &[]).await?;
         let change = Change::DropNamespace(request.bucket, request.namespace);
-        self.change(change, &mut held).await.map(drop)
+        self.change(change, None, &mut held).await.map(drop)
     }
 
     /// Changes properties of a namespace.
@@ -171,7 +178,7 @@ impl Strong {
             updates,
             removals,
         });
-        match self.change(change, &mut held).await? {
+        match self.change(change, None, &mut held).await? {
             Answer::Properties(changed) => Ok(changed),
             other => Err(unexpected(&other)),
         }
@@ -188,16 +195,18 @@ impl Strong {
         let (bucket, key) = (entry.table_bucket.clone(), entry.metadata_location.clone());
         let mut held = self.take(Some(&bucket), &[(&bucket, &name)]).await?;
         let change = Change::CreateTable(entry);
-        if let Some(Answer::Table(entry)) = self.check(&change).await? {
-            return Ok(entry);
-        }
+        let prepared = match self.check(&change).await? {
+            Checked::Unchanged(Answer::Table(entry)) => return Ok(entry),
+            Checked::Unchanged(other) => return Err(unexpected(&other)),
+            Checked::Write(prepared) => prepared,
+        };
         let file = request.metadata.map(|contents| {
             let point = CrashPoint::CatalogCreateMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let writes = file.is_some();
         self.put_file(file.as_ref(), &held).await?;
-        match self.change(change, &mut held).await {
+        match self.change(change, Some(prepared), &mut held).await {
             Ok(Answer::Table(entry)) => Ok(entry),
             Ok(other) => Err(unexpected(&other)),
             Err(refusal) => {
@@ -222,7 +231,7 @@ impl Strong {
             found.map(|entry| entry.table_id.clone())
         });
         let change = Change::DropTable(bucket.to_owned(), table.clone(), seen);
-        self.change(change, &mut held).await.map(drop)
+        self.change(change, None, &mut held).await.map(drop)
     }
 
     /// Renames a table.
@@ -246,7 +255,7 @@ impl Strong {
             found.map(|entry| entry.table_id.clone())
         });
         let rename = Rename { bucket: bucket.to_owned(), from, to, table_id };
-        self.change(Change::RenameTable(rename), &mut held).await.map(drop)
+        self.change(Change::RenameTable(rename), None, &mut held).await.map(drop)
     }
 
     /// Creates or replaces a view.
@@ -263,16 +272,18 @@ impl Strong {
             None => Change::CreateView(entry),
             Some(base) => Change::ReplaceView(Box::new((base, entry))),
         };
-        if let Some(Answer::View(entry)) = self.check(&change).await? {
-            return Ok(entry);
-        }
+        let prepared = match self.check(&change).await? {
+            Checked::Unchanged(Answer::View(entry)) => return Ok(entry),
+            Checked::Unchanged(other) => return Err(unexpected(&other)),
+            Checked::Write(prepared) => prepared,
+        };
         let file = metadata.map(|contents| {
             let point = CrashPoint::CatalogViewMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let writes = file.is_some();
         self.put_file(file.as_ref(), &held).await?;
-        match self.change(change, &mut held).await {
+        match self.change(change, Some(prepared), &mut held).await {
             Ok(Answer::View(entry)) => Ok(entry),
             Ok(other) => Err(unexpected(&other)),
             Err(refusal) => {
@@ -297,7 +308,7 @@ impl Strong {
             found.map(|entry| entry.view_id.clone())
         });
         let change = Change::DropView(bucket.to_owned(), view.clone(), seen);
-        self.change(change, &mut held).await.map(drop)
+        self.change(change, None, &mut held).await.map(drop)
     }
 
     /// Publishes a commit.
@@ -322,16 +333,20 @@ impl Strong {
             warehouse_location: request.warehouse_location,
             format_version: request.format_version,
         }));
-        if let Some(Answer::Committed(table, is_replay)) = self.check(&change).await? {
-            return Ok(Committed { table, commit_id, is_replay });
-        }
+        let prepared = match self.check(&change).await? {
+            Checked::Unchanged(Answer::Committed(table, is_replay)) => {
+                return Ok(Committed { table, commit_id, is_replay });
+            }
+            Checked::Unchanged(other) => return Err(unexpected(&other)),
+            Checked::Write(prepared) => prepared,
+        };
         let file = request.metadata.map(|contents| {
             let point = CrashPoint::CatalogStrongMetadataWritten;
             Write::metadata(&bucket, key.clone(), contents, point)
         });
         let removes_file = file.is_some() && request.has_fresh_name;
         self.put_file(file.as_ref(), &held).await?;
-        match self.change(change, &mut held).await {
+        match self.change(change, Some(prepared), &mut held).await {
             Ok(Answer::Committed(table, is_replay)) => {
                 Ok(Committed { table, commit_id, is_replay })
             }
@@ -346,6 +361,47 @@ impl Strong {
     }
 }
 
+/// What was found out of a change before anything was written.
+enum Checked {
+    /// It needs no write.
+    Unchanged(Answer),
+    /// It needs this one.
+    Write(Prepared),
+}
+
 fn unexpected(answer: &Answer) -> Refusal {
     Class::Damaged.because(format!("a change answered {answer:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::catalog::tests::Deployment;
+    use crate::node::catalog::tests::strong;
+
+    #[tokio::test]
+    async fn what_was_planned_on_an_older_state_is_planned_anew() {
+        let made: Deployment = strong().await;
+        let strong = &made.catalog.strong;
+        let change = |name: &str| {
+            let namespace = Namespace::from_dotted(name).unwrap();
+            Change::CreateNamespace(NamespaceEntry::new("lake1", &namespace, BTreeMap::new()))
+        };
+        let prepared = |name: &'static str| async move {
+            match strong.check(&change(name)).await.unwrap() {
+                Checked::Write(prepared) => prepared,
+                Checked::Unchanged(answer) => panic!("{name} is there: {answer:?}"),
+            }
+        };
+        let (stale, twice) = (prepared("one").await, prepared("two").await);
+        let mut held = strong.take(Some("lake1"), &[]).await.unwrap();
+        strong.change(change("two"), Some(twice), &mut held).await.unwrap();
+        let twice = prepared("three").await;
+        strong.change(change("one"), Some(stale), &mut held).await.unwrap();
+        strong.change(change("three"), Some(twice), &mut held).await.unwrap();
+        let loaded = strong.hydrate(Reader::Strong, &Explanation::default()).await.unwrap();
+        let live = loaded.unwrap().snapshot.contents.live_namespaces("lake1");
+        let live: Vec<_> = live.iter().map(ToString::to_string).collect();
+        assert_eq!(live, ["one", "sales", "three", "two"]);
+    }
 }

@@ -38,6 +38,7 @@ use crate::protocol::catalog::strong::hydrate::Reading;
 use crate::protocol::catalog::strong::hydrate::Stat;
 use crate::protocol::catalog::strong::plan;
 use crate::protocol::catalog::strong::plan::Plan;
+use crate::protocol::catalog::strong::plan::Planned;
 use crate::protocol::catalog::strong::plan::Rules;
 use crate::protocol::catalog::write::Outcome;
 
@@ -71,6 +72,25 @@ pub struct Explanation {
     pub fences: Vec<BucketFence>,
     /// The record of the last cancellation.
     pub cancelled: Option<Cancelled>,
+}
+
+/// A change that was planned, with what it was planned on.
+pub struct Prepared {
+    planned: Box<Planned>,
+    base: Option<Arc<Loaded>>,
+    memory: Memory,
+}
+
+impl Prepared {
+    /// Whether it would be planned on just this.
+    fn is_planned_on(&self, loaded: Option<&Arc<Loaded>>, memory: &Memory) -> bool {
+        let is_same = match (&self.base, loaded) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        is_same && self.memory == *memory
+    }
 }
 
 impl Strong {
@@ -194,22 +214,41 @@ impl Strong {
         Ok(Some(Loaded { snapshot: decoded, etag, epoch }))
     }
 
-    /// Performs a change under locks that are held; answers it with the snapshot that shows it.
+    /// Performs a change under locks that are held; answers it with the snapshot that shows it. What was `prepared`
+    /// of it is used as long as nobody has changed what it was planned on.
     ///
     /// # Errors
     ///
     /// As the change has them; [`Class::Unavailable`] when the catalog is closed to writers; [`Class::Unknown`].
-    pub async fn change(&self, change: Change, locks: &mut Locks) -> Result<Answer, Refusal> {
+    pub async fn change(
+        &self,
+        change: Change,
+        mut prepared: Option<Prepared>,
+        locks: &mut Locks,
+    ) -> Result<Answer, Refusal> {
         let change = Arc::new(change);
-        let _turn = self.writing.lock().await;
+        let _turn = match self.writing.try_lock() {
+            Ok(turn) => turn,
+            Err(_) => {
+                // It would be planned anew anyway, and is as large as the snapshot.
+                prepared = None;
+                self.writing.lock().await
+            }
+        };
         // Bytes alone do not say which of two equal snapshots is the later one: one process after the other.
         locks.take(self.depot.store(), &locks::snapshot(), LockMode::Exclusive).await?;
         for _ in 0..RACES_MAX {
             let loaded = self.hydrate(Reader::Strong, &Explanation::default()).await?;
             let (memory, rules, wanted) = (self.memory(), self.rules, Arc::clone(&change));
-            let planned =
-                off_the_reactor(move || plan::plan(loaded.as_deref(), &memory, &wanted, &rules));
-            let planned = match planned.await? {
+            let fits = |it: &Prepared| it.is_planned_on(loaded.as_ref(), &memory);
+            let planned = match prepared.take().filter(fits) {
+                Some(prepared) => Plan::Write(prepared.planned),
+                None => {
+                    let plan = move || plan::plan(loaded.as_deref(), &memory, &wanted, &rules);
+                    off_the_reactor(plan).await?
+                }
+            };
+            let planned = match planned {
                 Plan::Unchanged(answer) => return Ok(answer),
                 Plan::Write(planned) => planned,
             };

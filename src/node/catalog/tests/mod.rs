@@ -102,6 +102,16 @@ impl Deployment {
     }
 }
 
+/// A deployment that was cut over and admitted.
+pub async fn strong() -> Deployment {
+    let mut made = Deployment::new().await;
+    made.catalog.backfill("lake1").await.unwrap();
+    assert_eq!(made.ask("POST", MIGRATION, None).await.0, 200);
+    made.restart(Backing::DurableStrong, Gates::default());
+    made.catalog.admit().await.unwrap();
+    made
+}
+
 /// Asks over the wire's own form: signed, routed, answered.
 pub async fn ask_as(
     catalog: &Catalog,

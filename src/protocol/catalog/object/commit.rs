@@ -35,7 +35,7 @@ use crate::protocol::catalog::write::Write;
 use crate::protocol::crash_point::CrashPoint;
 
 /// What is durable, read under the locks.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Durable {
     /// The bucket fence, if it is there.
     pub fence: Option<BucketFence>,

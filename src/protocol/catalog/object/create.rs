@@ -33,7 +33,7 @@ use crate::protocol::catalog::write::Write;
 use crate::protocol::crash_point::CrashPoint;
 
 /// Where a new table or view is to be.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Home {
     /// The bucket's entry.
     pub bucket: Option<BucketEntry>,
@@ -65,7 +65,7 @@ impl Home {
 }
 
 /// What is durable, read under the locks.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Durable {
     /// The bucket fence, if it is there.
     pub fence: Option<BucketFence>,

@@ -9,9 +9,9 @@ use futures::future::try_join_all;
 use http::Method;
 
 use super::Server;
-use super::client::Lane;
-use super::client::Want;
 use crate::harness::runner::bench::Tell;
+use crate::harness::runner::bench::client::Lane;
+use crate::harness::runner::bench::client::Want;
 use crate::harness::runner::bench::millis;
 use crate::sigv4;
 

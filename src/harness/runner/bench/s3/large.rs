@@ -10,12 +10,12 @@ use http::Method;
 use md5::Digest as _;
 
 use super::Server;
-use super::client::Lane;
-use super::client::Want;
 use super::table;
 use crate::disk::format::erasure::Erasure;
 use crate::disk::format::frame;
 use crate::harness::runner::bench::Tell;
+use crate::harness::runner::bench::client::Lane;
+use crate::harness::runner::bench::client::Want;
 
 /// The size that the budgets are about.
 pub(super) const BUDGETED_BYTES: u64 = 64 << 20;

@@ -9,18 +9,19 @@ use http::Method;
 
 use super::Options;
 use super::Server;
-use super::client::Lane;
-use super::client::Want;
-use super::outside;
 use super::table;
 use super::table::Table;
+use crate::harness::runner::bench::client::Lane;
+use crate::harness::runner::bench::client::Want;
+use crate::harness::runner::bench::numbers::median;
+use crate::harness::runner::bench::numbers::quantile;
+use crate::harness::runner::bench::outside;
+use crate::harness::runner::bench::outside::TICKS_PER_S;
 
 /// A round ends once it has moved so many bytes, however much time is left: memory holds the drives.
 const ROUND_BYTES_MAX: u64 = 1 << 30;
 /// One answer in so many is held against what was written, byte by byte.
 const COMPARED_EVERY: usize = 16;
-/// Clock ticks of a second, as `/proc` counts processor time: the same on every Linux, whatever the kernel's own are.
-const TICKS_PER_S: f64 = 100.0;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +59,7 @@ impl Round {
     }
 
     fn quantile(&self, percent: usize) -> f64 {
-        let last = self.latencies.len().saturating_sub(1);
-        let at = (self.latencies.len() * percent / 100).min(last);
-        self.latencies.get(at).map_or(0.0, Duration::as_secs_f64)
+        quantile(&self.latencies, percent).as_secs_f64()
     }
 }
 
@@ -91,13 +90,13 @@ pub(super) async fn cell(
             remove(&mut lanes).await?;
         }
     }
-    let rate = |rounds: &[Round]| table::median(rounds.iter().map(Round::per_s).collect());
+    let rate = |rounds: &[Round]| median(rounds.iter().map(Round::per_s).collect());
     for (kind, rounds) in kinds.iter().zip(&rounds) {
         let first = rate(&rounds[0]);
         for (server, rounds) in servers.iter().zip(rounds) {
             let of = |what: &dyn Fn(&Round) -> Option<f64>| {
                 let known: Option<Vec<f64>> = rounds.iter().map(what).collect();
-                known.map(table::median)
+                known.map(median)
             };
             let requests = |round: &Round| round.latencies.len().max(1) as f64;
             let cores = |ticks: Option<u64>, round: &Round| {

@@ -66,12 +66,6 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The middle of some numbers; the later one of two.
-pub(super) fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// A number of bytes, as people write it.
 pub(super) fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -91,7 +85,6 @@ mod tests {
         let sizes = [0, 1, 1 << 10, 1536, 128 << 10, 64 << 20, 5 << 30].map(size);
         let words = ["0 B", "1 B", "1 KiB", "1536 B", "128 KiB", "64 MiB", "5 GiB"];
         assert_eq!(sizes, words);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
     }
 
     #[test]

@@ -80,12 +80,28 @@ impl Lane {
         body: Bytes,
         want: Want<'_>,
     ) -> Result<Answer, String> {
+        let path = match key {
+            "" => format!("/{}", self.bucket),
+            key => format!("/{}/{key}", self.bucket),
+        };
+        self.ask_at(method, &path, query, body, want).await
+    }
+
+    /// Sends a request for a path, which is encoded already, and receives its whole answer.
+    pub(super) async fn ask_at(
+        &mut self,
+        method: Method,
+        path: &str,
+        query: &str,
+        body: Bytes,
+        want: Want<'_>,
+    ) -> Result<Answer, String> {
         if self.sender.ready().await.is_err() {
             self.sender = connect(self.target.address).await?;
         }
-        let words = format!("{}: {method} {key} {query}", self.target.name);
+        let words = format!("{}: {method} {path} {query}", self.target.name);
         let failed = |error: hyper::Error| format!("{words}: {error}");
-        let request = self.signed(method, key, query, body);
+        let request = self.signed(method, path, query, body);
         let response = self.sender.send_request(request).await.map_err(failed)?;
         let (head, mut content) = response.into_parts();
         let (status, headers) = (head.status.as_u16(), head.headers);
@@ -111,7 +127,7 @@ impl Lane {
     fn signed(
         &self,
         method: Method,
-        key: &str,
+        path: &str,
         query: &str,
         body: Bytes,
     ) -> http::Request<Full<Bytes>> {
@@ -122,16 +138,11 @@ impl Lane {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         let scope = sigv4::Scope { region: REGION, service: "s3", now };
-        let path = match key {
-            "" => format!("/{}", self.bucket),
-            key => format!("/{}/{key}", self.bucket),
-        };
         let mut headers = vec![("host".to_owned(), self.target.address.to_string())];
-        let plain =
-            sigv4::Request { method: method.as_str(), path: &path, query, headers: &headers };
+        let plain = sigv4::Request { method: method.as_str(), path, query, headers: &headers };
         let signed = sigv4::sign(&plain, Payload::Unsigned, &credentials, &scope);
         headers.extend(signed.map(|(name, value)| (name.to_owned(), value)));
-        let target = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let mut builder = http::Request::builder().method(method).uri(target);
         for (name, value) in headers {
             builder = builder.header(name, value);

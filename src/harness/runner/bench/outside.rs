@@ -6,6 +6,9 @@ use std::fs;
 
 use crate::harness::testbed::processes;
 
+/// Clock ticks of a second, as `/proc` counts processor time: the same on every Linux, whatever the kernel's own are.
+pub(super) const TICKS_PER_S: f64 = 100.0;
+
 /// A server, as the kernel sees it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outside {
@@ -41,8 +44,17 @@ impl Outside {
 
     /// The most memory that the server's process has had resident, in bytes.
     pub(super) fn resident_bytes_max(&self) -> Option<u64> {
+        self.bytes_of("VmHWM:")
+    }
+
+    /// Memory that the server's process has resident now, in bytes.
+    pub(super) fn resident_bytes(&self) -> Option<u64> {
+        self.bytes_of("VmRSS:")
+    }
+
+    fn bytes_of(&self, name: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid?)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         let kib = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
         Some(kib << 10)
     }
@@ -70,6 +82,7 @@ mod tests {
         let pid = i32::try_from(std::process::id()).expect("a process id fits");
         let outside = Outside { pid: Some(pid), devices: Vec::new() };
         assert!(own_ticks().is_some() && outside.ticks().is_some());
-        assert!(outside.resident_bytes_max().is_some_and(|bytes| bytes > 0));
+        let (most, now) = (outside.resident_bytes_max(), outside.resident_bytes());
+        assert!(most.is_some_and(|bytes| bytes > 0) && now.is_some_and(|bytes| bytes > 0));
     }
 }
