@@ -71,6 +71,14 @@ pub enum Counter {
     UnsupportedRequests,
     /// Those that were refused and before and after which the drives were looked at.
     ComparedRefusals,
+    /// Migrations and cancellations of which nobody can tell.
+    UnknownMigrations,
+    /// Migrations and cancellations that were refused.
+    RefusedMigrations,
+    /// Times that a hand has kept, put back or removed the strong snapshot on the drives.
+    SnapshotsHandled,
+    /// The newest version of the strong snapshot that the drives were seen to hold.
+    NewestSnapshotVersion,
 }
 
 impl Counter {
@@ -108,6 +116,10 @@ impl Counter {
         Self::DeniedRequests,
         Self::UnsupportedRequests,
         Self::ComparedRefusals,
+        Self::UnknownMigrations,
+        Self::RefusedMigrations,
+        Self::SnapshotsHandled,
+        Self::NewestSnapshotVersion,
     ];
 
     /// Its name, as scenarios spell it.
@@ -145,6 +157,10 @@ impl Counter {
             Self::DeniedRequests => "denied_requests",
             Self::UnsupportedRequests => "unsupported_requests",
             Self::ComparedRefusals => "compared_refusals",
+            Self::UnknownMigrations => "unknown_migrations",
+            Self::RefusedMigrations => "refused_migrations",
+            Self::SnapshotsHandled => "snapshots_handled",
+            Self::NewestSnapshotVersion => "newest_snapshot_version",
         }
     }
 }
