@@ -31,6 +31,7 @@
 //! | [`tables`], [`writers`] | the table catalog, asked by an operator and by committers |
 //! | [`rehearsal`] | the tool of the catalog's runbook, started as a step |
 //! | [`requests`] | the same in a scenario's own words, by whom it names |
+//! | [`hand`] | what the drives hold of its snapshot, and a hand that changes it |
 //! | [`admin`] | asking nodes to heal, and what they say of it |
 //! | [`judge`] | step 10, from files alone |
 //! | [`evidence`] | step 11 |
@@ -44,6 +45,7 @@ pub mod bench;
 pub mod case;
 pub mod clients;
 pub mod evidence;
+pub mod hand;
 pub mod judge;
 pub mod life;
 pub mod operate;

@@ -92,6 +92,18 @@ impl Rules for Bent {
     fn binds_everybody(&self) -> bool {
         !self.has(Defect::LetsRootPass) && self.sound.binds_everybody()
     }
+
+    fn drains_writers(&self) -> bool {
+        !self.has(Defect::ForgetsTheDrain) && self.sound.drains_writers()
+    }
+
+    fn keeps_snapshot_version(&self) -> bool {
+        !self.has(Defect::DowngradesSnapshots) && self.sound.keeps_snapshot_version()
+    }
+
+    fn heeds_strong_progress(&self) -> bool {
+        !self.has(Defect::ReleasesAdvancedFences) && self.sound.heeds_strong_progress()
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +112,7 @@ mod tests {
     use crate::node::replacement;
 
     /// What each rule answers, in one line.
-    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 11]) {
+    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 14]) {
         let flags = [
             rules.verifies_frames(),
             rules.heals_by_contents(),
@@ -113,6 +125,9 @@ mod tests {
             rules.brings(VersionId::NULL),
             rules.heeds_fences(),
             rules.binds_everybody(),
+            rules.drains_writers(),
+            rules.keeps_snapshot_version(),
+            rules.heeds_strong_progress(),
         ];
         (rules.write_quorum(3), rules.moment_ns(7 * SECOND_NS, 9 * SECOND_NS, 0), flags)
     }
@@ -120,7 +135,7 @@ mod tests {
     #[test]
     fn every_defect_bends_exactly_one_rule() {
         let after_the_newest = 9 * SECOND_NS + 1;
-        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 11]));
+        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 14]));
         // Those of replacements bend no rule but the course of a generation.
         let of_rules = Defect::ALL.iter().filter(|it| !replacement::bends_course(**it));
         for defect in of_rules {

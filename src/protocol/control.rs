@@ -123,6 +123,12 @@ pub enum Defect {
     ForgetsFences,
     /// Whoever may do everything passes by what the table catalog says of an object.
     LetsRootPass,
+    /// A migration does not wait for changes that are under way.
+    ForgetsTheDrain,
+    /// A strong snapshot of version 2 is overwritten by one of version 1.
+    DowngradesSnapshots,
+    /// A cancellation releases the fence of a bucket whose strong state has moved on.
+    ReleasesAdvancedFences,
 }
 
 impl Defect {
@@ -145,5 +151,8 @@ impl Defect {
         Self::PassesOverNullVersions,
         Self::ForgetsFences,
         Self::LetsRootPass,
+        Self::ForgetsTheDrain,
+        Self::DowngradesSnapshots,
+        Self::ReleasesAdvancedFences,
     ];
 }

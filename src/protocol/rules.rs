@@ -62,6 +62,18 @@ pub trait Rules: Send + Sync {
     fn binds_everybody(&self) -> bool {
         true
     }
+    /// Whether a migration waits until changes of its bucket that are under way have ended.
+    fn drains_writers(&self) -> bool {
+        true
+    }
+    /// Whether a strong snapshot keeps the version that it has reached.
+    fn keeps_snapshot_version(&self) -> bool {
+        true
+    }
+    /// Whether a cancellation looks for changes of the strong state since it was copied.
+    fn heeds_strong_progress(&self) -> bool {
+        true
+    }
 }
 
 /// The rules as they should be.

@@ -5,6 +5,8 @@
 //! one of which nobody can tell has both or has no property; every record that says COMMITTED is of a commit that
 //! somebody tried.
 //!
+//! Commits that an operator gave up, by restarting every node on an older snapshot, may be there or not.
+//!
 //! Not verified: commits that set anything but a property; tables that were dropped or renamed meanwhile.
 
 use super::Judgement;

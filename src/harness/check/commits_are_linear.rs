@@ -5,13 +5,15 @@
 //! of the current file names the last files of that chain in their order. By the history: no two commits of a table
 //! were acknowledged at their first attempt with one generation.
 //!
-//! Not verified: chains of which older records were dropped by the rule for the length of a history.
+//! Not verified: chains of which older records were dropped by the rule for the length of a history; generations of
+//! commits that an operator gave up by putting an older snapshot back.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use super::Judgement;
 use super::Witnesses;
+use super::consent;
 use super::findings::Examination;
 use super::findings::Found;
 use super::tables::Catalog;
@@ -110,7 +112,9 @@ fn broken(name: &str, table: &Table, commits: &[Logged]) -> Vec<String> {
 fn doubled(history: &History) -> Vec<Found> {
     let mut told = BTreeMap::<(String, u64), &CatalogOp>::new();
     let mut found = Vec::new();
-    for op in history.catalog.iter().filter(|op| op.is_acknowledged()) {
+    let consents = consent::all(history);
+    let stands = |op: &&CatalogOp| op.is_acknowledged() && !consent::gives_up(&consents, op);
+    for op in history.catalog.iter().filter(stands) {
         let is_first = op.commit().is_some_and(|commit| commit.attempt == 0);
         let generation = op.answer.as_ref().and_then(|answer| answer.generation);
         let (Some(table), Some(generation), true) = (&op.asked.table, generation, is_first) else {

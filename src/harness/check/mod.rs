@@ -8,6 +8,7 @@ mod acknowledged_writes_survive;
 mod checksums_match;
 mod commits_are_linear;
 mod conditional_writes_are_atomic;
+mod consent;
 mod deletes_stay_deleted;
 mod drives_agree;
 mod every_version_is_full;
@@ -15,6 +16,7 @@ mod evidence_is_retained;
 pub mod facts;
 mod fence_holds;
 mod findings;
+mod format_never_downgrades;
 mod generations;
 mod historical_data_on_target;
 mod listings_agree;
@@ -22,10 +24,12 @@ mod markers_match_authority;
 pub mod model;
 mod no_foreign_bytes;
 mod no_orphan_generation;
+mod no_split_brain;
 mod no_step_back;
 mod nothing_leaked;
 mod null_version_is_unique;
 mod one_successor;
+mod pointer_never_steps_back;
 mod policy_never_bypassed;
 mod proof_is_true;
 mod reads_are_linearizable;
@@ -224,6 +228,21 @@ pub const INVARIANTS: &[Invariant] = &[
         name: policy_never_bypassed::NAME,
         promise: "What a table's policy denies is denied, whoever asks.",
         judge: policy_never_bypassed::judge,
+    },
+    Invariant {
+        name: pointer_never_steps_back::NAME,
+        promise: "The pointer of a table only goes on, whoever asks and whatever backing it has.",
+        judge: pointer_never_steps_back::judge,
+    },
+    Invariant {
+        name: no_split_brain::NAME,
+        promise: "One backing counts, and nothing is acknowledged by the other.",
+        judge: no_split_brain::judge,
+    },
+    Invariant {
+        name: format_never_downgrades::NAME,
+        promise: "A strong snapshot keeps the version that it has reached.",
+        judge: format_never_downgrades::judge,
     },
 ];
 

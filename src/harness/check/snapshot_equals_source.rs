@@ -27,10 +27,29 @@ const FENCE: &str = "/backing-migration/durable-strong-fence.json";
 
 /// A bucket fence, as far as it matters here.
 #[derive(Debug, Deserialize)]
-struct Fence {
-    table_bucket: String,
-    status: String,
-    source_fingerprint: Option<String>,
+pub(super) struct Fence {
+    pub(super) table_bucket: String,
+    pub(super) status: String,
+    pub(super) source_fingerprint: Option<String>,
+}
+
+impl Fence {
+    /// Whether its migration has copied the bucket.
+    pub(super) fn is_materialized(&self) -> bool {
+        self.status == "MATERIALIZED"
+    }
+}
+
+/// Every bucket fence by its key; `None` for one that does not decode.
+pub(super) fn fences(census: &CatalogCensus) -> impl Iterator<Item = (&str, Option<Fence>)> {
+    let all = census.objects.iter().filter(|(key, _)| key.ends_with(FENCE));
+    all.map(|(key, text)| (key.as_str(), serde_json::from_str(text).ok()))
+}
+
+/// The fingerprint of the records of the bucket whose fence is at `key`.
+pub(super) fn source_of(census: &CatalogCensus, key: &str, fence: &Fence) -> String {
+    let folder = key.strip_suffix(FENCE).unwrap_or(key);
+    fingerprint(&of_objects(census, folder, &fence.table_bucket))
 }
 
 /// What tells where a record belongs.
@@ -63,18 +82,17 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
     }
     let snapshot = census.objects.get(SNAPSHOT).map(String::as_str);
     let mut fenced = Vec::new();
-    for (key, text) in census.objects.iter().filter(|(key, _)| key.ends_with(FENCE)) {
-        let Ok(fence) = serde_json::from_str::<Fence>(text) else {
+    for (key, fence) in fences(census) {
+        let Some(fence) = fence else {
             let message = format!("the fence {key} does not decode");
-            examination.found(Found::fail("fence_does_not_decode", message).shown_in(&**key));
+            examination.found(Found::fail("fence_does_not_decode", message).shown_in(key));
             continue;
         };
-        if fence.status == "MATERIALIZED" {
+        if fence.is_materialized() {
             examination.examined();
-            let folder = key.strip_suffix(FENCE).unwrap_or(key);
-            for message in differences(census, folder, &fence, snapshot) {
+            for message in differences(census, key, &fence, snapshot) {
                 let found = Found::fail("snapshot_differs", message);
-                examination.found(found.shown_in(&**key).shown_in(SNAPSHOT));
+                examination.found(found.shown_in(key).shown_in(SNAPSHOT));
             }
         }
         fenced.push(fence.table_bucket);
@@ -93,12 +111,12 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
 /// How the three fingerprints of a bucket differ.
 fn differences(
     census: &CatalogCensus,
-    folder: &str,
+    key: &str,
     fence: &Fence,
     snapshot: Option<&str>,
 ) -> Vec<String> {
     let bucket = &fence.table_bucket;
-    let source = fingerprint(&of_objects(census, folder, bucket));
+    let source = source_of(census, key, fence);
     let mut differences = Vec::new();
     if fence.source_fingerprint.as_deref() != Some(&*source) {
         let named = fence.source_fingerprint.as_deref().unwrap_or("none");

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Witnesses;
+use super::consent;
 use super::findings::Examination;
 use super::findings::Found;
 use crate::harness::audit::census::CatalogCensus;
@@ -148,17 +149,20 @@ impl<'a> Catalog<'a> {
     }
 }
 
+/// Tables and commits of one backing.
+pub(super) type State = (Vec<Table>, Vec<Logged>);
+
 fn parse<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| format!("{key}: {error}"))
 }
 
-fn strong(census: &CatalogCensus) -> Result<(Vec<Table>, Vec<Logged>), String> {
+pub(super) fn strong(census: &CatalogCensus) -> Result<State, String> {
     let text = census.objects.get(SNAPSHOT).ok_or("the snapshot is gone after the cutover")?;
     let snapshot: Snapshot = parse(SNAPSHOT, text)?;
     Ok((snapshot.tables, snapshot.commits.into_iter().map(|row| row.commit).collect()))
 }
 
-fn objects(census: &CatalogCensus) -> Result<(Vec<Table>, Vec<Logged>), String> {
+pub(super) fn objects(census: &CatalogCensus) -> Result<State, String> {
     let mut tables = Vec::new();
     let mut commits = Vec::new();
     for (key, text) in &census.objects {
@@ -177,11 +181,16 @@ pub(super) struct Attempts<'a> {
     pub(super) commit: &'a Commit,
     pub(super) table: String,
     pub(super) ops: Vec<&'a CatalogOp>,
+    /// Whether an older snapshot was put back with an operator's consent since.
+    is_given_up: bool,
 }
 
 impl Attempts<'_> {
     /// What its client may conclude from all attempts.
     pub(super) fn outcome(&self) -> Outcome {
+        if self.is_given_up {
+            return Outcome::Ambiguous;
+        }
         let outcomes: BTreeSet<Outcome> = self.ops.iter().map(|op| op.outcome()).collect();
         if outcomes.contains(&Outcome::Acknowledged) {
             Outcome::Acknowledged
@@ -204,12 +213,19 @@ impl Attempts<'_> {
 /// Every commit that was tried, by its id.
 pub(super) fn attempts(history: &History) -> BTreeMap<&str, Attempts<'_>> {
     let mut all = BTreeMap::new();
+    let consents = consent::all(history);
     for op in &history.catalog {
         let (Some(commit), Some(table)) = (op.commit(), &op.asked.table) else { continue };
         let table = format!("{}.{table}", op.asked.warehouse);
         let known = all.entry(commit.commit_id.as_str());
-        let known = known.or_insert_with(|| Attempts { commit, table, ops: Vec::new() });
+        let known = known.or_insert_with(|| Attempts {
+            commit,
+            table,
+            ops: Vec::new(),
+            is_given_up: false,
+        });
         known.ops.push(op);
+        known.is_given_up |= consent::gives_up(&consents, op);
     }
     all
 }

@@ -305,6 +305,11 @@ impl Injector {
         drop(self.striking.lock().await);
     }
 
+    /// As [`Injector::at_rest`]; none strikes as long as what is answered lives.
+    pub async fn still(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.striking.lock().await
+    }
+
     async fn strike_now(
         &self,
         armed: &Armed,

@@ -368,6 +368,9 @@ fn of_note(note: &Note) -> Option<(Option<&'static str>, Reason)> {
         | Note::Release { .. }
         | Note::Backing { .. }
         | Note::Rehearsed(_)
+        | Note::CatalogSeen(_)
+        | Note::Snapshot(_)
+        | Note::Restarted
         | Note::Told { .. } => None,
         Note::Tampered { drive, path, changed } => {
             let first = changed.first()?;

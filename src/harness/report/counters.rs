@@ -9,6 +9,7 @@ use super::passes;
 use crate::harness::audit::census::Census;
 use crate::harness::audit::census::VersionClass;
 use crate::harness::scenario::counter::Counter;
+use crate::harness::workload::catalog::CatalogAction;
 use crate::harness::workload::catalog::CatalogOp;
 use crate::harness::workload::history::Action;
 use crate::harness::workload::history::Condition;
@@ -106,6 +107,19 @@ fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
             let notes = history.notes.iter();
             notes.filter(|note| matches!(note.what, Note::Compared(_))).count() as u64
         }
+        Counter::UnknownMigrations => migrations(history, Outcome::Ambiguous),
+        Counter::RefusedMigrations => migrations(history, Outcome::Refused),
+        Counter::SnapshotsHandled => {
+            let hands = history.notes.iter().filter(|it| matches!(it.what, Note::Snapshot(_)));
+            hands.count() as u64
+        }
+        Counter::NewestSnapshotVersion => {
+            let versions = history.notes.iter().filter_map(|note| match &note.what {
+                Note::CatalogSeen(seen) => seen.snapshot.map(u64::from),
+                _ => None,
+            });
+            versions.max().unwrap_or(0)
+        }
     }
 }
 
@@ -118,6 +132,15 @@ fn commits(history: &History, wanted: impl Fn(&CatalogOp) -> bool) -> u64 {
 fn requests(history: &History, class: AnswerClass) -> u64 {
     let spelt = history.catalog.iter().filter(|op| op.raw().is_some());
     spelt.filter(|op| AnswerClass::of_answer(op.answer.as_ref()) == class).count() as u64
+}
+
+/// Migrations and cancellations that ended so.
+fn migrations(history: &History, outcome: Outcome) -> u64 {
+    let is_one = |op: &&CatalogOp| {
+        let action = &op.asked.action;
+        matches!(action, CatalogAction::Migrate | CatalogAction::Cancel) && op.outcome() == outcome
+    };
+    history.catalog.iter().filter(is_one).count() as u64
 }
 
 /// Changes of a kind while a drive was out of its slot.

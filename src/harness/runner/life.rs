@@ -149,13 +149,7 @@ impl Life<'_> {
                     self.background.inject(fault).await?;
                     self.recovered().await?;
                 }
-                Step::Heal(_) => {
-                    self.waiting.on_ourselves("faults to be healed");
-                    self.background.drained().await?;
-                    // Whether work went on under a fault is told from what was counted.
-                    self.recorder.written().await;
-                    self.injector.heal_all().await?;
-                }
+                Step::Heal(_) => self.heal().await?,
                 Step::Start(on) => self.start_as(on).await?,
                 Step::Stop(on) => {
                     self.waiting.on_the_cluster(format!("node {} to end", on.node));
@@ -195,12 +189,24 @@ impl Life<'_> {
                 Step::Settle(settle) => self.settle(settle).await?,
                 Step::Check(_) => {}
             }
+            if matches!(step, Step::Catalog(_) | Step::Commits(_) | Step::Restart(_)) {
+                self.see_catalog().await?;
+            }
         }
         self.enter(PHASE_FINAL_READS);
         self.waiting.on_the_cluster("the final reads");
         let buckets: Vec<String> = self.plan.workload.buckets.keys().cloned().collect();
         self.driver.final_reads(&buckets, FINAL_BYTES_MAX).await;
         Ok(())
+    }
+
+    /// Every armed fault has struck, and all are undone.
+    pub(super) async fn heal(&self) -> Result<(), Trouble> {
+        self.waiting.on_ourselves("faults to be healed");
+        self.background.drained().await?;
+        // Whether work went on under a fault is told from what was counted.
+        self.recorder.written().await;
+        Ok(self.injector.heal_all().await?)
     }
 
     /// Starts every node that does not run, all at once, and waits until all are ready.

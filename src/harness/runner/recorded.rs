@@ -44,8 +44,10 @@ macro_rules! recorded {
 
 recorded! {
     with_census: [
+        "a-backing-that-went-on",
         "a-bucket-deleted-with-a-key-in-it",
         "a-bucket-made-anew",
+        "a-commit-in-the-other-backing",
         "a-commit-past-the-fence",
         "a-cursor-that-went-back",
         "a-degraded-version",
@@ -105,6 +107,7 @@ recorded! {
         "a-replaced-drive-without-a-proof",
         "a-revision-that-went-back",
         "a-seen-write-vanished",
+        "a-snapshot-of-an-older-version",
         "a-snapshot-that-missed-a-commit",
         "a-snapshot-without-a-fence",
         "a-stale-read",
@@ -122,6 +125,8 @@ recorded! {
         "an-import-into-nobody",
         "an-import-that-was-proved",
         "an-import-with-its-evidence",
+        "an-older-snapshot-by-consent",
+        "an-older-snapshot-taken-over",
         "an-orphan",
         "an-overwritten-write-came-back",
         "an-unreadable-version",

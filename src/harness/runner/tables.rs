@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use tokio::time;
 
+use super::hand::Kept;
 use super::life::Life;
 use super::life::Trouble;
 use crate::harness::operator::catalog::ask::Ask;
@@ -31,6 +32,7 @@ use crate::harness::scenario::catalog::CatalogStep;
 use crate::harness::scenario::catalog::Enable;
 use crate::harness::scenario::catalog::Expected;
 use crate::harness::scenario::catalog::OneCommit;
+use crate::harness::scenario::catalog::Pointer;
 use crate::harness::scenario::catalog::Preflight;
 use crate::harness::scenario::catalog::Restart;
 use crate::harness::scenario::catalog::split_table;
@@ -80,6 +82,8 @@ pub struct Tables {
     last: Mutex<BTreeMap<String, Commit>>,
     /// The prefixes of tables in their buckets, by `warehouse.namespace.name`.
     locations: Mutex<BTreeMap<String, String>>,
+    /// What a hand has copied, and what the drives were last seen to hold.
+    pub(super) hand: Mutex<Kept>,
 }
 
 impl Tables {
@@ -93,6 +97,7 @@ impl Tables {
             arming: Mutex::new(None),
             last: Mutex::default(),
             locations: Mutex::default(),
+            hand: Mutex::default(),
         }
     }
 
@@ -204,6 +209,7 @@ impl Life<'_> {
             kind: kind(&heard),
             location: place(&heard),
             text: heard.told.body.as_str().filter(|_| is_spelt).map(beginning),
+            pointer: heard.text("/metadata-location").map(str::to_owned),
         }));
         heard
     }
@@ -233,6 +239,15 @@ impl Life<'_> {
                 CatalogStep::Rehearse(on) => return self.rehearse(on).await,
                 CatalogStep::Enable(enable) => return self.enable(enable).await,
                 CatalogStep::Admit(_) => return self.admit().await,
+                CatalogStep::Holds(holds) => return self.hold_drives(holds).await,
+                CatalogStep::Snapshot(hand) => return self.lay_hand(hand).await,
+                CatalogStep::Struck(_) => return self.background.drained().await,
+                CatalogStep::Heal(_) => return self.heal().await,
+                CatalogStep::Pointer(on) => {
+                    let heard = self.pointer(warehouse, &on.table, node).await;
+                    owed(step, on.expect, &heard)?;
+                    return tells(step, on, &heard);
+                }
                 CatalogStep::Preflight(preflight) => {
                     return told(
                         step,
@@ -302,6 +317,12 @@ impl Life<'_> {
         let (namespace, name) = split_table(table).unwrap_or_default();
         let ask = at(warehouse).create_table(Named { namespace: &namespace, name: &name });
         self.asked(warehouse, Some(table), node, CatalogAction::CreateTable, ask).await
+    }
+
+    async fn pointer(&self, warehouse: &str, table: &str, node: usize) -> Heard {
+        let (namespace, name) = split_table(table).unwrap_or_default();
+        let ask = at(warehouse).pointer(Named { namespace: &namespace, name: &name });
+        self.asked(warehouse, Some(table), node, CatalogAction::Pointer, ask).await
     }
 
     async fn admit(&self) -> Result<(), Trouble> {
@@ -381,12 +402,15 @@ impl Life<'_> {
             let backing = backing.to_owned();
             self.recorder.record(Event::Noted(Note::Backing { backing, snapshot_v2 }));
         }
+        if all.clone().all(|it| is_meant(&it)) {
+            self.recorder.record(Event::Noted(Note::Restarted));
+        }
         self.start_all().await
     }
 
     /// Waits until the nodes have the point of the fault that the last step has armed: a single request passes it
     /// only once.
-    async fn armed(&self) {
+    pub(super) async fn armed(&self) {
         let arming = self.tables.arming.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(before) = arming else { return };
         let began = Instant::now();
@@ -425,6 +449,16 @@ fn told(step: &CatalogStep, preflight: &Preflight, heard: &Heard) -> Result<(), 
         return Ok(());
     }
     Err(otherwise(step, &format!("{} {:?}", preflight.status, preflight.blockers), heard))
+}
+
+/// Whether a pointer has the generation that the step says.
+fn tells(step: &CatalogStep, pointer: &Pointer, heard: &Heard) -> Result<(), Trouble> {
+    match pointer.generation {
+        Some(owed) if heard.number("/generation") != Some(owed) => {
+            Err(otherwise(step, &format!("of generation {owed}"), heard))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether what came is what the step says.

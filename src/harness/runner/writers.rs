@@ -27,6 +27,8 @@ const COMMITS_MAX: u64 = 5_000;
 impl Life<'_> {
     /// Lets the writers loose, and does meanwhile what the step says.
     pub(super) async fn commit_all(&self, index: usize, commits: &Commits) -> Result<(), Trouble> {
+        self.waiting.on_ourselves("a fault to be armed");
+        self.armed().await;
         self.waiting.on_the_cluster(format!("the committers of step {index}"));
         let (count, counted) = watch::channel(0_u64);
         let is_over = AtomicBool::new(commits.meanwhile.is_empty());

@@ -3,6 +3,12 @@
 //! A warehouse is made by its step, bucket and all: the workload's clients know nothing of it. Tables are written
 //! `namespace.name`, those of a load `warehouse.namespace.name`.
 
+mod drives;
+
+pub use drives::FenceHeld;
+pub use drives::Hand;
+pub use drives::Holds;
+pub use drives::SnapshotHeld;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -38,6 +44,16 @@ pub enum CatalogStep {
     Matrix(Matrix),
     /// The tool of the runbook goes on.
     Rehearse(Rehearse),
+    /// A table's pointer is asked for.
+    Pointer(Pointer),
+    /// The drives have to hold this.
+    Holds(Holds),
+    /// A hand changes the strong snapshot on the drives.
+    Snapshot(Hand),
+    /// Every armed fault has struck: for what is done meanwhile.
+    Struck(Nothing),
+    /// Every armed fault has struck, and is undone: for what is done meanwhile.
+    Heal(Nothing),
 }
 
 impl CatalogStep {
@@ -55,6 +71,11 @@ impl CatalogStep {
             Self::Request(_) => "request",
             Self::Matrix(_) => "matrix",
             Self::Rehearse(_) => "rehearse",
+            Self::Pointer(_) => "pointer",
+            Self::Holds(_) => "holds",
+            Self::Snapshot(_) => "snapshot",
+            Self::Struck(_) => "struck",
+            Self::Heal(_) => "heal",
         }
     }
 
@@ -68,7 +89,13 @@ impl CatalogStep {
             Self::Commit(step) => Some(step.node),
             Self::Request(step) => Some(step.node),
             Self::Matrix(step) => Some(step.node),
-            Self::Rehearse(_) | Self::Admit(_) => None,
+            Self::Pointer(step) => Some(step.node),
+            Self::Rehearse(_)
+            | Self::Admit(_)
+            | Self::Holds(_)
+            | Self::Snapshot(_)
+            | Self::Struck(_)
+            | Self::Heal(_) => None,
         }
     }
 
@@ -82,8 +109,11 @@ impl CatalogStep {
             Self::Preflight(step) => Some(&step.warehouse),
             Self::Create(step) => Some(&step.warehouse),
             Self::Commit(step) => Some(&step.warehouse),
+            Self::Pointer(step) => Some(&step.warehouse),
+            Self::Holds(step) => step.warehouse.as_deref(),
             // Their paths say it.
-            Self::Request(_) | Self::Matrix(_) | Self::Rehearse(_) | Self::Admit(_) => None,
+            Self::Request(_) | Self::Matrix(_) | Self::Rehearse(_) => None,
+            Self::Admit(_) | Self::Snapshot(_) | Self::Struck(_) | Self::Heal(_) => None,
         }
     }
 }
@@ -164,6 +194,25 @@ pub struct OneCommit {
     /// Whether it is the last one of its table once more, under the same id.
     #[serde(default)]
     pub again: bool,
+}
+
+/// A table's pointer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pointer {
+    /// The warehouse.
+    pub warehouse: String,
+    /// The table, `namespace.name`.
+    pub table: String,
+    /// Who is asked.
+    #[serde(default)]
+    pub node: usize,
+    /// What has to come of it.
+    #[serde(default)]
+    pub expect: Expected,
+    /// The generation that it has to tell; any when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
 }
 
 /// What has to come of a request.

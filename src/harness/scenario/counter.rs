@@ -73,6 +73,14 @@ pub enum Counter {
     ComparedRefusals,
     /// Parts of their flows that real clients got through.
     ClientParts,
+    /// Migrations and cancellations of which nobody can tell.
+    UnknownMigrations,
+    /// Migrations and cancellations that were refused.
+    RefusedMigrations,
+    /// Times that a hand has kept, put back or removed the strong snapshot on the drives.
+    SnapshotsHandled,
+    /// The newest version of the strong snapshot that the drives were seen to hold.
+    NewestSnapshotVersion,
 }
 
 impl Counter {
@@ -111,6 +119,10 @@ impl Counter {
         Self::UnsupportedRequests,
         Self::ComparedRefusals,
         Self::ClientParts,
+        Self::UnknownMigrations,
+        Self::RefusedMigrations,
+        Self::SnapshotsHandled,
+        Self::NewestSnapshotVersion,
     ];
 
     /// Its name, as scenarios spell it.
@@ -149,6 +161,10 @@ impl Counter {
             Self::UnsupportedRequests => "unsupported_requests",
             Self::ComparedRefusals => "compared_refusals",
             Self::ClientParts => "client_parts",
+            Self::UnknownMigrations => "unknown_migrations",
+            Self::RefusedMigrations => "refused_migrations",
+            Self::SnapshotsHandled => "snapshots_handled",
+            Self::NewestSnapshotVersion => "newest_snapshot_version",
         }
     }
 }

@@ -6,6 +6,11 @@ use std::collections::BTreeSet;
 use super::catalog::CatalogStep;
 use super::catalog::Commits;
 use super::catalog::Enable;
+use super::catalog::Expected;
+use super::catalog::Hand;
+use super::catalog::Holds;
+use super::catalog::OneCommit;
+use super::catalog::Pointer;
 use super::catalog::Restart;
 use super::catalog::split_table;
 use super::catalog::split_warehouse;
@@ -20,7 +25,11 @@ const COMMITS_MAX: u32 = 10_000;
 
 /// The warehouses that are there, step by step, with their tables.
 #[derive(Debug, Default)]
-pub(super) struct Warehouses(BTreeMap<String, BTreeSet<String>>);
+pub(super) struct Warehouses {
+    tables: BTreeMap<String, BTreeSet<String>>,
+    /// Names under which the strong snapshot was copied.
+    kept: BTreeSet<String>,
+}
 
 impl Warehouses {
     /// One request.
@@ -42,7 +51,7 @@ impl Warehouses {
             CatalogStep::Matrix(matrix) => matrix.problems(&form.testbed),
             CatalogStep::Rehearse(rehearse) => {
                 let mut wrong = rehearse.problems(&form.testbed);
-                let known = |name: &&String| !self.0.contains_key(*name);
+                let known = |name: &&String| !self.tables.contains_key(*name);
                 wrong.extend(rehearse.warehouses.iter().find(known).map(|name| {
                     (
                         ".warehouses".to_owned(),
@@ -54,8 +63,23 @@ impl Warehouses {
             _ => Vec::new(),
         };
         wrong.into_iter().for_each(|(key, message)| add(&key, message));
+        match step {
+            CatalogStep::Snapshot(Hand::Keep(name)) => {
+                self.kept.insert(name.clone());
+            }
+            CatalogStep::Snapshot(Hand::PutBack(name)) if !self.kept.contains(name) => {
+                add(".put_back", format!("nobody kept a snapshot `{name}` before"));
+            }
+            CatalogStep::Holds(holds) if holds.fence.is_some() != holds.warehouse.is_some() => {
+                add(".fence", "a fence is that of a `warehouse`: name both or none".to_owned());
+            }
+            CatalogStep::Holds(holds) if *holds == Holds::default() => {
+                add("", "names nothing that the drives have to hold".to_owned());
+            }
+            _ => {}
+        }
         let Some(warehouse) = step.warehouse() else { return };
-        let Some(tables) = self.0.get_mut(warehouse) else {
+        let Some(tables) = self.tables.get_mut(warehouse) else {
             return add(".warehouse", format!("nobody enabled a warehouse `{warehouse}` before"));
         };
         match step {
@@ -65,8 +89,14 @@ impl Warehouses {
                     tables.insert(on.table.clone());
                 }
             },
-            CatalogStep::Commit(on) if !tables.contains(&on.table) => {
-                add(".table", format!("nobody created `{}` before", on.table));
+            CatalogStep::Commit(OneCommit { table, .. })
+            | CatalogStep::Pointer(Pointer { table, .. })
+                if !tables.contains(table) =>
+            {
+                add(".table", format!("nobody created `{table}` before"));
+            }
+            CatalogStep::Pointer(on) if on.generation.is_some() && on.expect != Expected::Done => {
+                add(".generation", "only what is done tells a generation".to_owned());
             }
             _ => {}
         }
@@ -79,7 +109,7 @@ impl Warehouses {
         add: &mut impl FnMut(&str, String),
     ) {
         let name = &enable.warehouse;
-        if form.workload.buckets.contains_key(name) || self.0.contains_key(name) {
+        if form.workload.buckets.contains_key(name) || self.tables.contains_key(name) {
             add(".warehouse", format!("there is a bucket `{name}` already"));
         }
         if enable.tables.is_empty() {
@@ -90,13 +120,13 @@ impl Warehouses {
                 add(".tables", format!("`{table}` is not `namespace.name`"));
             }
         }
-        self.0.insert(name.clone(), enable.tables.iter().cloned().collect());
+        self.tables.insert(name.clone(), enable.tables.iter().cloned().collect());
     }
 
     /// A real client's part.
     pub(super) fn visited(&self, path: &str, step: &ClientStep, problems: &mut Vec<Problem>) {
         let warehouse = &step.warehouse;
-        if !self.0.contains_key(warehouse) {
+        if !self.tables.contains_key(warehouse) {
             let message = format!("nobody enabled a warehouse `{warehouse}` before");
             problems.push((format!("{path}.warehouse"), message));
         }
@@ -125,7 +155,7 @@ impl Warehouses {
         }
         for table in &commits.tables {
             let is_there = split_warehouse(table).is_some_and(|(warehouse, name)| {
-                self.0.get(warehouse).is_some_and(|tables| tables.contains(name))
+                self.tables.get(warehouse).is_some_and(|tables| tables.contains(name))
             });
             if !is_there {
                 add(".tables", format!("nobody created `{table}` (`warehouse.namespace.name`)"));
@@ -184,6 +214,11 @@ mod tests {
             "catalog: { migrate: { warehouse: house } }",
             "catalog: { create: { warehouse: house, table: a.late } }",
             "catalog: { request: { method: GET, path: /iceberg/v1/config, expect: supported } }",
+            "catalog: { pointer: { warehouse: house, table: a.t, generation: 2 } }",
+            "catalog: { holds: { snapshot: absent, registry_fence: false } }",
+            "catalog: { holds: { warehouse: house, fence: preparing } }",
+            "catalog: { snapshot: { keep: older } }",
+            "catalog: { struck: {} }",
             "commits: { writers: 2, commits: 3, tables: [house.a.t] }",
             "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: durable-strong } }",
             "client: { name: pyiceberg, part: before, warehouse: house }",
@@ -200,6 +235,12 @@ mod tests {
             "catalog: { request: { method: GET, path: /x, as: stranger, expect: denied } }",
             "catalog: { matrix: { as: [root], node: 99, rows: [{ method: GET, path: /, expect: [supported] }] } }",
             "client: { name: pyiceberg, part: before, warehouse: other }",
+            "catalog: { pointer: { warehouse: house, table: a.late } }",
+            "catalog: { pointer: { warehouse: house, table: a.t, generation: 2, expect: refused } }",
+            "catalog: { holds: { fence: preparing } }",
+            "catalog: { holds: { warehouse: house } }",
+            "catalog: { holds: {} }",
+            "catalog: { snapshot: { put_back: older } }",
             "commits: { writers: 0, commits: 3, tables: [house.a.t] }",
             "commits: { writers: 2, commits: 3, tables: [house.a.u] }",
             "commits: { writers: 2, commits: 3, tables: [] }",

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::history::Outcome;
 use super::request::RawRequest;
+use crate::value::Digest;
 
 /// A request, just before it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +85,7 @@ pub struct CatalogAnswer {
     /// The status that a preflight or a migration tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
-    /// The generation that a commit tells.
+    /// The generation that a commit or a pointer tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
     /// The type of the error, in the server's own words.
@@ -96,6 +97,9 @@ pub struct CatalogAnswer {
     /// The beginning of an answer that is no JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The metadata file that a commit or a pointer tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
 }
 
 /// How far the tool of the catalog's runbook came.
@@ -107,6 +111,61 @@ pub struct Rehearsed {
     /// The step at which it stopped, and why; nothing when it came to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<(String, String)>,
+}
+
+/// What the drives held of the catalog at one moment of the run, while no request of ours was under way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogSeen {
+    /// The version of the strong snapshot; `None` when there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<u32>,
+    /// The digest of its bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// Whether the registry fence was up.
+    pub registry_fence: bool,
+    /// The fences of warehouses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fences: Vec<FenceSeen>,
+}
+
+/// The fence of one warehouse.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FenceSeen {
+    /// The warehouse.
+    pub bucket: String,
+    /// How it stood.
+    pub status: String,
+}
+
+/// What a hand has done to the strong snapshot on the drives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handled {
+    /// What it did.
+    pub what: HandledHow,
+    /// The name of the copy; empty when none was concerned.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub copy: String,
+    /// Files that were copied, put back or removed, over all drives.
+    pub files: u64,
+    /// The nodes that ran meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<usize>,
+}
+
+/// What a hand does to the strong snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandledHow {
+    /// It is copied.
+    Kept,
+    /// A copy is put in its place.
+    PutBack,
+    /// It is removed.
+    Removed,
 }
 
 /// A request with its answer.

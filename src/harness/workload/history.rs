@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::catalog::CatalogAnswer;
 use super::catalog::CatalogRequest;
+use super::catalog::CatalogSeen;
+use super::catalog::Handled;
 use super::catalog::Rehearsed;
 use super::request::Compared;
 use crate::harness::audit::census::DriveProblem;
@@ -181,6 +183,12 @@ pub enum Note {
     Compared(Compared),
     /// The tool of the catalog's runbook went on, as far as it came.
     Rehearsed(Rehearsed),
+    /// The drives held this of the table catalog.
+    CatalogSeen(CatalogSeen),
+    /// A hand has changed the strong snapshot on the drives.
+    Snapshot(Handled),
+    /// Every node was ended, and starts again.
+    Restarted,
     /// A node told a refusal that it owed, and what had become of the records that were there before it started.
     Refused {
         /// The node.

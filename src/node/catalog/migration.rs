@@ -366,8 +366,10 @@ impl Catalog {
         }
         let (mut held, store) = (Locks::none(), self.depot.store());
         // Whatever changes the bucket holds one of these with others: it has ended now, or waits and finds a fence.
+        let drains = *method != Method::POST || store.rules().drains_writers();
+        let mode = if drains { LockMode::Exclusive } else { LockMode::Shared };
         held.take(store, &locks::registry(), LockMode::Exclusive).await?;
-        held.take(store, &locks::bucket_fence(bucket), LockMode::Exclusive).await?;
+        held.take(store, &locks::bucket_fence(bucket), mode).await?;
         let rules = self.strong.rules();
         if *method == Method::POST {
             let migration_id = Uuid::new_v4().to_string();
@@ -376,7 +378,8 @@ impl Catalog {
             let executed = Box::pin(flow::perform(&self.depot, &held, &mut flow)).await?;
             return Ok(Reply::json(&executed));
         }
-        let request = cancel::Request { rules, had_fence: false };
+        let heeds_progress = store.rules().heeds_strong_progress();
+        let request = cancel::Request { rules, had_fence: false, heeds_progress };
         let known = Known::default();
         let mut flow = Cancel { reading, bucket, known, request, has_looked: false };
         let released = Box::pin(flow::perform(&self.depot, &held, &mut flow)).await?;

@@ -134,7 +134,9 @@ impl Catalog {
         let depot = Depot::new(store, settings.config.release);
         let history_max = settings.config.commit_history_per_table;
         let knows_collisions = settings.config.release.knows_collisions();
-        let rules = Rules { history_max, knows_collisions, ..Rules::new(gates(&settings)) };
+        let keeps_version = depot.store().rules().keeps_snapshot_version();
+        let rules = Rules::new(gates(&settings));
+        let rules = Rules { history_max, knows_collisions, keeps_version, ..rules };
         let strong = Strong::new(depot.clone(), rules);
         let (opened, opening) = (AtomicBool::new(false), tokio::sync::Mutex::default());
         Self { depot, principals, rights, settings, region, strong, opened, opening }

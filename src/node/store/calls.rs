@@ -23,6 +23,7 @@ use crate::node::seams::LockMode;
 use crate::protocol::crash_point::CrashPoint;
 use crate::protocol::crash_point::Place;
 use crate::protocol::object::quorum;
+use crate::protocol::rules::SharedRules;
 use crate::value::ObjectKey;
 
 /// How long the drives that lag behind a quorum are waited for before the others go on.
@@ -138,6 +139,11 @@ impl Store {
     /// Whether the table catalog binds those who may do everything, after the rules.
     pub fn binds_everybody(&self) -> bool {
         self.parts.rules.binds_everybody()
+    }
+
+    /// The rules, for what others than the store decide.
+    pub fn rules(&self) -> &SharedRules {
+        &self.parts.rules
     }
 
     /// The code of a geometry.

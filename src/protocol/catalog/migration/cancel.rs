@@ -33,6 +33,8 @@ pub struct Request {
     pub rules: Rules,
     /// Whether this request found a bucket fence at its first reading.
     pub had_fence: bool,
+    /// Whether it looks for changes of the strong state since it was copied.
+    pub heeds_progress: bool,
 }
 
 /// Whether there was something to cancel.
@@ -110,10 +112,11 @@ fn removal(facts: &Facts, request: &Request) -> Result<Option<Write>, Refusal> {
     let target = facts.target_fingerprint(name);
     let is_equal = target.as_ref() == Some(&collected.fingerprint);
     let is_out = target.is_none() && !fence.target_bucket_existed;
-    if fence.is_materialized() && !is_equal && !is_out {
+    let has_moved_on = fence.is_materialized() && !is_equal && !is_out;
+    if has_moved_on && request.heeds_progress {
         return conflict(format!("the strong state of bucket {name} has moved on"));
     }
-    if fence.target_bucket_existed {
+    if fence.target_bucket_existed || has_moved_on {
         return Ok(None);
     }
     let change = Change::RemoveBucket(name.clone(), collected.fingerprint);

@@ -36,12 +36,20 @@ pub struct Rules {
     pub knows_collisions: bool,
     /// No epoch is at or below this one: that of the snapshot that the last cancellation removed.
     pub epoch_floor: u64,
+    /// Whether a snapshot keeps the version that it has reached.
+    pub keeps_version: bool,
 }
 
 impl Rules {
     /// The rules of these gates, with the default bound.
     pub fn new(gates: Gates) -> Self {
-        Self { gates, history_max: draft::HISTORY_MAX, knows_collisions: true, epoch_floor: 0 }
+        Self {
+            gates,
+            history_max: draft::HISTORY_MAX,
+            knows_collisions: true,
+            epoch_floor: 0,
+            keeps_version: true,
+        }
     }
 }
 
@@ -88,6 +96,7 @@ pub fn plan(
     let (next, answer) = draft::apply(contents, derived, change, rules)?;
     let Some(next) = next else { return Ok(Plan::Unchanged(answer)) };
     let seen = loaded.map(|loaded| loaded.snapshot.version).max(memory.version);
+    let seen = seen.filter(|_| rules.keeps_version);
     let next_derived = Derived::of(&next)?;
     let version = match rules.knows_collisions {
         true => version(seen, rules.gates, derived, &next_derived)?,

@@ -15,6 +15,11 @@ use crate::disk::layout;
 use crate::harness::audit::census::CatalogCensus;
 use crate::value::Digest;
 
+/// The folder of the strong snapshot.
+const STRONG: &str = "strong-backing";
+/// The folders of the fences: of the registry, and of each table bucket.
+const MIGRATION: &str = "backing-migration";
+
 /// The catalog on the drives at `roots`; `None` when none of them has one.
 ///
 /// # Errors
@@ -65,6 +70,33 @@ pub fn digests(roots: &[PathBuf]) -> Result<BTreeMap<String, Digest>, CatalogErr
     Ok(digests)
 }
 
+/// What the drives at `roots` hold of migrations and of the strong snapshot, and no metadata; `None` when none of them
+/// has a catalog.
+///
+/// # Errors
+///
+/// As [`held`].
+pub fn migrations(roots: &[PathBuf]) -> Result<Option<CatalogCensus>, CatalogError> {
+    if !roots.iter().any(|root| root.join(tree::CATALOG).is_dir()) {
+        return Ok(None);
+    }
+    let drives = tree::open(roots)?;
+    let mut folders = BTreeSet::new();
+    for root in roots {
+        for bucket in tree::names(&root.join(tree::TABLE_BUCKETS))? {
+            folders.insert(format!("{}/{bucket}/{MIGRATION}", tree::TABLE_BUCKETS));
+        }
+    }
+    folders.extend([STRONG, MIGRATION].map(|name| format!("{}/{name}", tree::CATALOG)));
+    let folders: Vec<String> = folders.into_iter().collect();
+    let mut census = CatalogCensus::default();
+    each(&drives, &folders, &mut census.unreadable, |object| {
+        let text = String::from_utf8_lossy(&object.contents).into_owned();
+        census.objects.insert(object.key, text);
+    })?;
+    Ok(Some(census))
+}
+
 /// Looks at every object below `folders`; notes those that cannot be read.
 fn each(
     drives: &Drives,
@@ -111,5 +143,6 @@ mod tests {
         let roots = [folder.path().to_owned()];
         assert_eq!(held(&roots).unwrap(), None);
         assert!(digests(&roots).unwrap().is_empty());
+        assert_eq!(migrations(&roots).unwrap(), None);
     }
 }

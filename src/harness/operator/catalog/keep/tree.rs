@@ -15,7 +15,7 @@ use crate::value::Digest;
 /// The catalog's own tree, on a drive.
 pub const CATALOG: &str = ".rustfs.sys/s3tables/catalog";
 /// The folders of the table buckets below it.
-const TABLE_BUCKETS: &str = ".rustfs.sys/s3tables/catalog/table-buckets";
+pub(super) const TABLE_BUCKETS: &str = ".rustfs.sys/s3tables/catalog/table-buckets";
 /// What of a table bucket only the catalog writes.
 const RESERVED: &str = ".rustfs-table";
 
@@ -124,7 +124,7 @@ pub fn table_buckets(drives: &Drives) -> Result<Vec<String>, CatalogError> {
 }
 
 /// The names of the folders in `folder`; none when it is not there.
-fn names(folder: &Path) -> Result<Vec<String>, CatalogError> {
+pub(super) fn names(folder: &Path) -> Result<Vec<String>, CatalogError> {
     let listed = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         listed => listed.map_err(CatalogError::io("list", folder))?,

@@ -166,7 +166,7 @@ impl World {
 
     fn cancel(&mut self, bucket: &str, crash: Option<CrashPoint>) -> End<Released> {
         let had_fence = self.depot.get(&keys::bucket_fence(bucket)).is_some();
-        let request = cancel::Request { rules: rules(), had_fence };
+        let request = cancel::Request { rules: rules(), had_fence, heeds_progress: true };
         self.walk(crash, |world| cancel::next(&world.facts(bucket)?, &request))
     }
 
