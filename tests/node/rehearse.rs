@@ -12,6 +12,7 @@ use firedrill::protocol::control::Arm;
 use firedrill::protocol::control::ArmAction;
 
 use crate::client::Client;
+use crate::client::Sent;
 use crate::process::ACCESS_KEY;
 use crate::process::Cluster;
 use crate::process::SECRET_KEY;
@@ -313,7 +314,7 @@ fn a_preflight_tells_a_commit_under_way_from_one_that_was_interrupted() {
     cluster.start_armed(0, vec![armed("catalog.commit.pointer_moved", ArmAction::Abort)]);
     cluster.wait_ready(0);
     // Nobody answers any more.
-    let _ = cluster.client(0).try_send("POST", orders, &[], commit("lost").as_bytes());
+    let _ = cluster.client(0).try_send("POST", orders, &[], Sent::Whole(commit("lost").as_bytes()));
     cluster.terminate(0);
     cluster.start(0);
     cluster.wait_ready(0);
@@ -364,7 +365,7 @@ fn a_commit_that_a_crash_has_interrupted_is_found_and_repaired() {
     let body =
         br#"{"requirements":[],"updates":[{"action":"set-properties","updates":{"gap":"1"}}]}"#;
     // Nobody answers any more.
-    let _ = cluster.client(0).try_send("POST", &path, &[], body);
+    let _ = cluster.client(0).try_send("POST", &path, &[], Sent::Whole(body));
     cluster.terminate(0);
     cluster.start(0);
     cluster.wait_ready(0);
