@@ -12,6 +12,7 @@
 //! | [`answer`] | what an answer means for its client; pure |
 //! | [`catalog`] | words of the history about the table catalog |
 //! | [`request`] | those of a request that a step spells out; pure |
+//! | [`tool`] | those of an operator's tool |
 //! | [`driver`] | clients at work; [`memory`] is what they have learnt |
 //! | [`prepare`] | what stands before the load |
 //! | [`synthetic`] | large histories for measurements; pure |
@@ -33,3 +34,4 @@ pub mod recorder;
 pub mod request;
 pub mod spec;
 pub mod synthetic;
+pub mod tool;
