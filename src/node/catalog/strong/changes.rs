@@ -362,6 +362,7 @@ impl Strong {
 }
 
 /// What was found out of a change before anything was written.
+#[expect(clippy::large_enum_variant, reason = "it is made once and taken apart at once")]
 enum Checked {
     /// It needs no write.
     Unchanged(Answer),

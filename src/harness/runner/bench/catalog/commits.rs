@@ -27,6 +27,8 @@ use crate::harness::runner::bench::outside::Outside;
 use crate::harness::runner::bench::outside::TICKS_PER_S;
 
 const WAREHOUSE: &str = "bench-commits";
+/// A writer gives a commit up that others win over for so many rounds.
+const GIVE_UP: u32 = 20;
 
 /// Where the catalog's state is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,9 +155,6 @@ async fn round(
     latencies.sort_unstable();
     Ok(Round { took, latencies, refused, flushes, ticks })
 }
-
-/// A writer that has nothing acknowledged gives up after so many rounds.
-const GIVE_UP: u32 = 20;
 
 /// A commit that sets one property of the writer's own.
 pub(super) fn commit(warehouse: &str, name: &str, writer: usize, number: usize) -> Ask {
