@@ -52,6 +52,7 @@ use nix::unistd::linkat;
 use nix::unistd::syncfs;
 use nix::unistd::unlinkat;
 
+use super::at_once;
 use super::files::Entry;
 use super::files::Files;
 use super::files::Lock;
@@ -358,6 +359,18 @@ impl Files for Beneath {
 
     fn has_no_directories(&self, path: &str) -> Result<bool, Errno> {
         Ok(self.counts_links && self.stat(path)?.st_nlink == 2)
+    }
+
+    fn is_root_at_once(&self) -> bool {
+        self.counts_links && at_once::identity(&self.path) == Some(self.identity)
+    }
+
+    fn read_in_leaf_at_once(&self, directory: &str, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
+        at_once::read_in_leaf(self.root.as_fd(), directory, name, bytes_max)
+    }
+
+    fn read_at_once(&self, path: &str, offset: u64, length: usize) -> Option<Vec<u8>> {
+        at_once::read_at(self.root.as_fd(), path, offset, length)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {

@@ -83,6 +83,16 @@ pub trait Files: Send + Sync {
     /// Whether a directory is known to hold no other directory. `false` where only a listing tells.
     fn has_no_directories(&self, path: &str) -> Result<bool, Errno>;
 
+    /// Whether path and descriptor of the root mean the same directory, as far as that is known without waiting.
+    fn is_root_at_once(&self) -> bool;
+
+    /// A whole file of at most `bytes_max` bytes in a directory that holds no other directory, if it is there and
+    /// can be read without waiting.
+    fn read_in_leaf_at_once(&self, directory: &str, name: &str, bytes_max: u64) -> Option<Vec<u8>>;
+
+    /// Exactly so many bytes of a file, if they can be read without waiting.
+    fn read_at_once(&self, path: &str, offset: u64, length: usize) -> Option<Vec<u8>>;
+
     /// Renames, over what is there.
     fn rename(&self, from: &str, to: &str) -> Result<(), Errno>;
 

@@ -4,6 +4,7 @@
 //! queues, threads and deadlines are the business of whoever owns it. Commit steps are taken only while
 //! [`Fences`] grants their lock.
 
+mod at_once;
 mod beneath;
 mod files;
 mod local;
@@ -47,6 +48,13 @@ pub trait Drive: Send + Sync {
     ///
     /// [`DriveError::effect`] says what is left behind.
     fn perform(&self, request: DriveRequest) -> Result<DriveReply, DriveError>;
+
+    /// The answer to a read when the machine has it in memory, so that nobody waits for it: `None` when it has to be
+    /// [performed](Self::perform).
+    fn at_once(&self, request: &DriveRequest) -> Option<DriveReply> {
+        let _ = request;
+        None
+    }
 }
 
 /// Turns what the kernel said at a step into an error.

@@ -2,8 +2,8 @@
 //!
 //! `queue` stands between everybody and a drive: a bounded queue, a few threads, a deadline for each
 //! answer. `keeper` opens a drive, finds out what it is, admits it, and watches over it. `seen` is what
-//! a drive turned out to be. Nothing here touches a drive on a thread of the runtime: whoever waits,
-//! waits for an answer.
+//! a drive turned out to be. Nothing here waits for a drive on a thread of the runtime: what the kernel has
+//! in memory is read there, and for everything else whoever waits, waits for an answer.
 
 pub mod keeper;
 pub mod queue;

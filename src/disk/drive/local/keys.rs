@@ -7,6 +7,8 @@ use super::LocalDrive;
 use super::base::directory_of;
 use crate::disk::drive::BULK_BYTES_MAX;
 use crate::disk::drive::DriveError;
+use crate::disk::drive::DriveReply;
+use crate::disk::drive::DriveRequest;
 use crate::disk::drive::DriveStep;
 use crate::disk::drive::Folder;
 use crate::disk::drive::KeyCopy;
@@ -14,6 +16,9 @@ use crate::disk::drive::error_at;
 use crate::disk::drive::files::Entry;
 use crate::disk::layout;
 use crate::value::ObjectKey;
+
+/// Longer reads are left to threads of their own.
+const AT_ONCE_BYTES_MAX: usize = 320 << 10;
 
 impl LocalDrive {
     pub(super) fn read_key(&self, target: &ObjectKey, inline: bool) -> Result<KeyCopy, DriveError> {
@@ -27,9 +32,49 @@ impl LocalDrive {
         Ok(KeyCopy { meta, bucket, folders, rebuilding })
     }
 
+    /// The answer to a read of which everything is in memory, by a drive that is ours and the one that was opened.
+    pub(super) fn read_at_once(&self, request: &DriveRequest) -> Option<DriveReply> {
+        let rebuilding = {
+            let state = self.state.try_lock().ok()?;
+            if state.lease.is_none() || state.swapped.is_some() {
+                return None;
+            }
+            state.rebuilding
+        };
+        if !self.files.is_root_at_once() {
+            return None;
+        }
+        match request {
+            DriveRequest::ReadKey { target, inline } => {
+                let directory = directory_of(target).ok()?;
+                let meta = self.files.read_in_leaf_at_once(
+                    &directory,
+                    layout::META_FILE,
+                    AT_ONCE_BYTES_MAX as u64,
+                )?;
+                let meta = if *inline { meta } else { without_inline(meta) };
+                let folders = Vec::new();
+                let copy = KeyCopy { meta: Some(meta), bucket: true, folders, rebuilding };
+                Some(DriveReply::Key(Box::new(copy)))
+            }
+            DriveRequest::ReadShard { target, data_dir, part, offset, length } => {
+                let length = *length as usize;
+                let path = part_path(target, *data_dir, *part).ok()?;
+                (length <= AT_ONCE_BYTES_MAX)
+                    .then(|| self.files.read_at_once(&path, *offset, length))?
+                    .map(DriveReply::Bytes)
+            }
+            _ => None,
+        }
+    }
+
     /// The directories below a key that belong to it and are not keys themselves.
     fn folders(&self, directory: &str) -> Result<Vec<Folder>, DriveError> {
         let mut folders = Vec::new();
+        // Of small objects there are none, and the directory itself says so.
+        if self.files.has_no_directories(directory).unwrap_or(false) {
+            return Ok(folders);
+        }
         for entry in self.list_or_nothing(directory)? {
             let Some(id) =
                 entry.is_directory.then(|| layout::parse_data_dir(&entry.name)).flatten()

@@ -153,6 +153,10 @@ impl Drive for LocalDrive {
         &self.options.name
     }
 
+    fn at_once(&self, request: &DriveRequest) -> Option<DriveReply> {
+        self.read_at_once(request)
+    }
+
     fn perform(&self, request: DriveRequest) -> Result<DriveReply, DriveError> {
         let done = |()| DriveReply::Done;
         let _share = self.share_of_execution();

@@ -140,7 +140,7 @@ async fn a_large_answer_passes_and_one_that_is_too_large_ends_nothing() {
         address: address.to_string(),
         drives: 1,
         key: key(),
-        deadline: Duration::from_secs(60),
+        deadline: Duration::from_secs(600),
         poll_period: Duration::from_millis(50),
     }));
     peer.poll().await;

@@ -35,7 +35,7 @@ const HEDGE: Duration = Duration::from_millis(250);
 /// So long a spare shard is waited for when enough others are there.
 const SPARE_PATIENCE: Duration = Duration::from_millis(1_000);
 /// Work on more bytes than this leaves the reactor.
-const OFF_REACTOR_BYTES: usize = 64 << 10;
+const OFF_REACTOR_BYTES: usize = 512 << 10;
 
 /// A drive that has, or should have, a shard.
 #[derive(Debug, Clone)]
@@ -339,24 +339,30 @@ impl Reader {
         });
         let mut order = order.into_iter();
         let mut pending = Asked::new();
+        // What came is checked at one go, as soon as it may be enough.
+        let mut came = Vec::new();
         let began = Instant::now();
         let mut hedge = began + HEDGE;
         // Drives that are so slow that others are asked in their place.
         let mut slow = 0;
         while fewest(got) < want {
-            while fewest(got) + pending.len() < want + slow {
+            while fewest(got) + came.len() + pending.len() < want + slow {
                 let Some(source) = order.next() else { break };
                 asked.insert(source);
                 match self.sources[source].inline.clone() {
                     None => pending.push(self.ask(source, part, spans)),
-                    Some(bytes) => {
-                        let frames = self.check(bytes, spans).await;
-                        self.take(source, frames, got);
-                    }
+                    Some(bytes) => came.push((source, bytes)),
                 }
             }
-            let enough = fewest(got) >= needed && began.elapsed() >= SPARE_PATIENCE;
-            if pending.is_empty() || enough {
+            let is_late = began.elapsed() >= SPARE_PATIENCE;
+            let may_do = fewest(got) + came.len() >= want || pending.is_empty() || is_late;
+            if !came.is_empty() && may_do {
+                for (source, frames) in self.check(std::mem::take(&mut came), spans).await {
+                    self.take(source, frames, got);
+                }
+                continue;
+            }
+            if pending.is_empty() || fewest(got) >= needed && is_late {
                 break;
             }
             let Ok(answer) = tokio::time::timeout_at(hedge, pending.next()).await else {
@@ -364,12 +370,11 @@ impl Reader {
                 slow += 1;
                 continue;
             };
-            let Some((source, answer)) = answer else { continue };
-            let frames = match answer {
-                Ok(DriveReply::Bytes(bytes)) => self.check(bytes, spans).await,
-                Ok(_) | Err(_) => vec![None; spans.len()],
-            };
-            self.take(source, frames, got);
+            match answer {
+                Some((source, Ok(DriveReply::Bytes(bytes)))) => came.push((source, bytes)),
+                Some((source, _)) => self.take(source, vec![None; spans.len()], got),
+                None => {}
+            }
         }
         if fewest(got) < needed {
             self.met_trouble = true;
@@ -408,12 +413,19 @@ impl Reader {
         Box::pin(async move { (source, drive.call(request).await) })
     }
 
-    /// Cuts bytes into frames and checks each.
-    async fn check(&self, bytes: Vec<u8>, spans: &Arc<[FrameSpan]>) -> Frames {
+    /// Cuts the bytes of sources into frames and checks each.
+    async fn check(
+        &self,
+        came: Vec<(usize, Vec<u8>)>,
+        spans: &Arc<[FrameSpan]>,
+    ) -> Vec<(usize, Frames)> {
         let (spans, verifies) = (Arc::clone(spans), self.verifies);
-        let off_reactor = bytes.len() >= OFF_REACTOR_BYTES;
-        let work = move || frames_of(&Bytes::from(bytes), &spans, verifies);
-        if !off_reactor {
+        let bytes = came.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        let check = move |(source, bytes): (usize, Vec<u8>)| {
+            (source, frames_of(&Bytes::from(bytes), &spans, verifies))
+        };
+        let work = move || came.into_iter().map(check).collect();
+        if bytes < OFF_REACTOR_BYTES {
             return work();
         }
         tokio::task::spawn_blocking(work).await.expect("checking frames does not panic")

@@ -1,5 +1,6 @@
 //! A drive on a temporary directory, asked as a node asks it.
 
+mod at_once;
 mod bounds;
 mod possession;
 mod replacement;
@@ -111,7 +112,10 @@ impl Bench {
 
     fn key(&self, key: &str) -> KeyCopy {
         let request = DriveRequest::ReadKey { target: at(key), inline: true };
-        match self.drive.perform(request).unwrap() {
+        let at_once = self.drive.at_once(&request);
+        let reply = self.drive.perform(request).unwrap();
+        assert!(at_once.is_none_or(|it| it == reply), "{key} is another thing at once");
+        match reply {
             DriveReply::Key(copy) => *copy,
             other => panic!("a read was answered by {other:?}"),
         }
