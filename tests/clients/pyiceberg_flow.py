@@ -62,6 +62,8 @@ class Place:
             "rest.sigv4-enabled": "true", "rest.signing-name": service, "rest.signing-region": "us-east-1",
             "client.access-key-id": self.key, "client.secret-access-key": self.secret, "client.region": "us-east-1",
             "s3.endpoint": endpoint, "s3.access-key-id": self.key, "s3.secret-access-key": self.secret,
+            # On a machine under load an answer may take longer than the three seconds that are the default.
+            "s3.connect-timeout": "60", "s3.request-timeout": "60",
             "s3.region": "us-east-1", "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO",
         })
 

@@ -120,6 +120,16 @@ fn sent_as_printed(
     sent
 }
 
+/// Starts the node again with more of these variables.
+fn restarted(cluster: &mut Cluster, variables: &[(&str, &str)]) {
+    cluster.terminate(0);
+    for (name, value) in variables {
+        cluster.set_variable(name, value);
+    }
+    cluster.start(0);
+    cluster.wait_ready(0);
+}
+
 #[test]
 fn every_rehearsal_can_be_sent_as_it_is_printed() {
     let mut cluster = started();
@@ -133,14 +143,6 @@ fn every_rehearsal_can_be_sent_as_it_is_printed() {
         // It leaves nothing fenced.
         cluster.client(0).send("POST", orders, &[], commit).expect(200);
     }
-    let restarted = |cluster: &mut Cluster, variables: &[(&str, &str)]| {
-        cluster.terminate(0);
-        for (name, value) in variables {
-            cluster.set_variable(name, value);
-        }
-        cluster.start(0);
-        cluster.wait_ready(0);
-    };
     let backing = ("RUSTFS_TABLE_CATALOG_BACKING", "durable-strong");
     sent_as_printed(&mut cluster, "cutover", |cluster, step| {
         if step == "restart" {
