@@ -28,7 +28,7 @@
 //! | [`awaited`] | a state that a node has to tell |
 //! | [`operate`] | an operator's tool, used on stopped drives |
 //! | [`clients`] | real clients, installed and sent through their flows |
-//! | [`tables`], [`writers`] | the table catalog, asked by an operator and by committers |
+//! | [`tables`], [`names`], [`repair`], [`writers`] | the table catalog, asked by an operator and by committers |
 //! | [`rehearsal`] | the tool of the catalog's runbook, started as a step |
 //! | [`requests`] | the same in a scenario's own words, by whom it names |
 //! | [`hand`] | what the drives hold of its snapshot, and a hand that changes it |
@@ -48,9 +48,11 @@ pub mod evidence;
 pub mod hand;
 pub mod judge;
 pub mod life;
+mod names;
 pub mod operate;
 pub mod recorded;
 pub mod rehearsal;
+mod repair;
 pub mod requests;
 pub mod selection;
 pub mod settle;

@@ -13,6 +13,7 @@ use crate::protocol::access;
 use crate::protocol::catalog::settings;
 use crate::protocol::catalog::settings::Backing;
 use crate::protocol::catalog::settings::Gates;
+use crate::protocol::catalog::snapshot::codec::SNAPSHOT_BYTES_MAX;
 use crate::protocol::config::CatalogConfig;
 use crate::protocol::config::NodeConfig;
 use crate::protocol::config::Switch;
@@ -91,6 +92,12 @@ impl CatalogSettings {
         let backing = value(settings::BACKING, &config.backing)?;
         if config.commit_history_per_table == 0 {
             return Err("commit_history_per_table is 0".to_owned());
+        }
+        if !(1..=SNAPSHOT_BYTES_MAX).contains(&config.snapshot_bytes_max) {
+            let bytes_max = config.snapshot_bytes_max;
+            return Err(format!(
+                "snapshot_bytes_max is {bytes_max}, not 1 to {SNAPSHOT_BYTES_MAX}"
+            ));
         }
         Ok(Self {
             backing: Backing::parse(backing.as_deref())?,

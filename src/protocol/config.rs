@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::catalog::snapshot::codec::SNAPSHOT_BYTES_MAX;
 use super::replacement::legacy;
 
 /// One node of a deployment.
@@ -67,6 +68,8 @@ pub struct CatalogConfig {
     pub snapshot_v2_fleet_confirmed: Option<Switch>,
     /// Commits of each table that a snapshot keeps, the newest ones.
     pub commit_history_per_table: usize,
+    /// Bytes of the largest snapshot that is written, 64 MiB at most. A rehearsal lowers it to come near the cap.
+    pub snapshot_bytes_max: usize,
     /// Whether a preflight uses only the words of the reference server.
     pub reference_wire: bool,
     /// Which release it behaves as. For rehearsals only.
@@ -81,6 +84,7 @@ impl Default for CatalogConfig {
             snapshot_v2: None,
             snapshot_v2_fleet_confirmed: None,
             commit_history_per_table: 10_000,
+            snapshot_bytes_max: SNAPSHOT_BYTES_MAX,
             reference_wire: false,
             release: CatalogRelease::Current,
         }

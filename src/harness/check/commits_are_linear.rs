@@ -16,6 +16,7 @@ use super::Witnesses;
 use super::consent;
 use super::findings::Examination;
 use super::findings::Found;
+use super::tables;
 use super::tables::Catalog;
 use super::tables::Logged;
 use super::tables::Table;
@@ -110,7 +111,7 @@ fn broken(name: &str, table: &Table, commits: &[Logged]) -> Vec<String> {
 
 /// Generations that two commits were told.
 fn doubled(history: &History) -> Vec<Found> {
-    let mut told = BTreeMap::<(String, u64), &CatalogOp>::new();
+    let mut told = BTreeMap::<(String, usize, u64), &CatalogOp>::new();
     let mut found = Vec::new();
     let consents = consent::all(history);
     let stands = |op: &&CatalogOp| op.is_acknowledged() && !consent::gives_up(&consents, op);
@@ -120,8 +121,10 @@ fn doubled(history: &History) -> Vec<Found> {
         let (Some(table), Some(generation), true) = (&op.asked.table, generation, is_first) else {
             continue;
         };
-        let place = (format!("{}.{table}", op.asked.warehouse), generation);
-        let name = place.0.clone();
+        let name = format!("{}.{table}", op.asked.warehouse);
+        // A table that is made anew begins again.
+        let drops = tables::drops(history, &name).filter(|drop| drop.invoked < op.invoked).count();
+        let place = (name.clone(), drops, generation);
         if let Some(other) = told.insert(place, op) {
             let message = format!("two commits of {name} were told generation {generation}");
             let finding = Found::fail("generation_told_twice", message);

@@ -5,6 +5,7 @@
 
 mod acknowledged_commits_survive;
 mod acknowledged_writes_survive;
+mod catalog_changes_survive;
 mod checksums_match;
 mod commits_are_linear;
 mod conditional_writes_are_atomic;
@@ -33,6 +34,7 @@ mod pointer_never_steps_back;
 mod policy_never_bypassed;
 mod proof_is_true;
 mod reads_are_linearizable;
+mod repair_moves_no_pointer;
 mod rights;
 mod service_returned;
 mod sightings;
@@ -243,6 +245,16 @@ pub const INVARIANTS: &[Invariant] = &[
         name: format_never_downgrades::NAME,
         promise: "A strong snapshot keeps the version that it has reached.",
         judge: format_never_downgrades::judge,
+    },
+    Invariant {
+        name: repair_moves_no_pointer::NAME,
+        promise: "A repair of what interrupted commits left moves no table's pointer.",
+        judge: repair_moves_no_pointer::judge,
+    },
+    Invariant {
+        name: catalog_changes_survive::NAME,
+        promise: "Acknowledged creations and drops of what has a name in the catalog survive.",
+        judge: catalog_changes_survive::judge,
     },
 ];
 

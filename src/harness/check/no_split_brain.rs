@@ -18,6 +18,7 @@ use super::findings::Examination;
 use super::findings::Found;
 use super::snapshot_equals_source;
 use super::tables;
+use super::tables::Decoded;
 use super::tables::SNAPSHOT;
 use super::tables::State;
 use crate::harness::audit::census::CatalogCensus;
@@ -52,10 +53,10 @@ pub fn judge(witnesses: &Witnesses<'_>) -> Judgement {
         left_behind(&mut examination, census);
     }
     let strong = match census.objects.contains_key(SNAPSHOT) {
-        true => tables::strong(census),
+        true => tables::strong(census).map(Decoded::state),
         false => Ok((Vec::new(), Vec::new())),
     };
-    let (strong, objects) = match (strong, tables::objects(census)) {
+    let (strong, objects) = match (strong, tables::objects(census).map(Decoded::state)) {
         (Ok(strong), Ok(objects)) => (strong, objects),
         (Err(message), _) | (_, Err(message)) => {
             let found = Found::undecided("catalog_does_not_decode", message);

@@ -96,9 +96,14 @@ fn value(counter: Counter, history: &History, census: Option<&Census>) -> u64 {
         Counter::AcknowledgedCommits => commits(history, |op| op.is_acknowledged()),
         Counter::RefusedCommits => commits(history, |op| op.outcome() == Outcome::Refused),
         Counter::UnknownCommits => commits(history, |op| op.outcome() == Outcome::Ambiguous),
-        Counter::CommitsResolved => commits(history, |op| {
-            op.is_acknowledged() && op.commit().is_some_and(|commit| commit.attempt > 0)
-        }),
+        Counter::CommitsResolved => {
+            let seen = history.catalog.iter().filter_map(|op| op.saw());
+            let seen: BTreeSet<&str> = seen.map(|commit| &*commit.commit_id).collect();
+            seen.len() as u64
+                + commits(history, |op| {
+                    op.is_acknowledged() && op.commit().is_some_and(|commit| commit.attempt > 0)
+                })
+        }
         Counter::SupportedRequests => requests(history, AnswerClass::Supported),
         Counter::RefusedRequests => requests(history, AnswerClass::Refused),
         Counter::DeniedRequests => requests(history, AnswerClass::Denied),

@@ -22,6 +22,8 @@ use crate::harness::workload::record::History;
 use crate::harness::workload::record::NEVER;
 use crate::harness::workload::record::Op;
 
+mod catalog;
+
 /// Width of the drawing.
 const WIDTH: f64 = 960.0;
 /// Height of the strip of phases.
@@ -184,13 +186,18 @@ pub(super) fn draw(report: &CaseReport, history: &History, generations: &[Genera
     let shade_top = y - GAP / 2.0;
 
     let grouped = grouped(history);
-    let is_merged = history.ops.len() > OWN_MARKS_MAX;
+    let is_merged = history.ops.len() + history.catalog.len() > OWN_MARKS_MAX;
     let mut clients = Vec::new();
     let mut lane_of = BTreeMap::new();
     for (name, members, ops) in grouped {
         labels.push(Label { y: y + 13.0, text: name, class: "row" });
         clients.push(Lane { y, marks: marks(&ops, &scale, y, is_merged) });
         lane_of.extend(members.into_iter().map(|client| (client, y)));
+        y += LANE;
+    }
+    for (name, ops) in catalog::grouped(history) {
+        labels.push(Label { y: y + 13.0, text: name, class: "row" });
+        clients.push(Lane { y, marks: marks(&ops, &scale, y, is_merged) });
         y += LANE;
     }
     y += GAP;
@@ -379,21 +386,48 @@ fn shape(outcome: Outcome) -> (&'static str, f64, f64) {
     }
 }
 
-fn marks(ops: &[&Op], scale: &Scale, y: f64, is_merged: bool) -> Vec<Mark> {
+/// One request as it is drawn.
+trait Asked {
+    fn outcome(&self) -> Outcome;
+    fn invoked_us(&self) -> u64;
+    /// `None` when it never ended.
+    fn ended_us(&self) -> Option<u64>;
+    fn sentence(&self) -> String;
+}
+
+impl Asked for Op {
+    fn outcome(&self) -> Outcome {
+        self.outcome()
+    }
+
+    fn invoked_us(&self) -> u64 {
+        self.invoked_us
+    }
+
+    fn ended_us(&self) -> Option<u64> {
+        (self.ended != NEVER).then_some(self.ended_us)
+    }
+
+    fn sentence(&self) -> String {
+        OpRow::of(self).sentence()
+    }
+}
+
+fn marks<A: Asked>(ops: &[&A], scale: &Scale, y: f64, is_merged: bool) -> Vec<Mark> {
     let mut marks = Vec::new();
     for outcome in [Outcome::Acknowledged, Outcome::Refused, Outcome::Ambiguous] {
         let (class, top, height) = shape(outcome);
         let of_it = ops.iter().filter(|op| op.outcome() == outcome);
-        let stretch = |op: &Op| {
-            let end_us = if op.ended == NEVER { scale.end_us } else { op.ended_us };
-            scale.stretch(op.invoked_us, end_us, MARK_MIN)
+        let stretch = |op: &A| {
+            let end_us = op.ended_us().unwrap_or(scale.end_us);
+            scale.stretch(op.invoked_us(), end_us, MARK_MIN)
         };
         if !is_merged {
             marks.extend(of_it.map(|op| {
                 let (x, width) = stretch(op);
                 let mut path = String::new();
                 rectangle(&mut path, x, y + top, width, height);
-                Mark { class, path, title: OpRow::of(op).sentence() }
+                Mark { class, path, title: op.sentence() }
             }));
             continue;
         }

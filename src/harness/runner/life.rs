@@ -61,6 +61,12 @@ pub enum Trouble {
         /// What came instead.
         reason: String,
     },
+    /// No node had the crash point of an armed fault in time.
+    #[error("no node had the crash point of an armed fault within {} ms", within.as_millis())]
+    NotArmed {
+        /// How long that was waited for.
+        within: Duration,
+    },
     /// The testbed failed.
     #[error("the testbed failed")]
     Testbed(#[from] TestbedError),

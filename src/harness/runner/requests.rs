@@ -88,8 +88,14 @@ impl Life<'_> {
             let (warehouse, table) = raw.warehouse_and_table();
             let (ask, number) = (ask(request), self.number());
             let action = CatalogAction::Request(raw);
-            let asked =
-                CatalogRequest { ask: number, node: request.node, warehouse, table, action };
+            let asked = CatalogRequest {
+                ask: number,
+                node: request.node,
+                warehouse,
+                table,
+                name: None,
+                action,
+            };
             let heard = self.sent(sender, asked, ask).await;
             let is_busy =
                 request.expect == AnswerClass::Supported && heard.told.status == Some(BUSY);

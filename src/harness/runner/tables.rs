@@ -35,12 +35,15 @@ use crate::harness::scenario::catalog::OneCommit;
 use crate::harness::scenario::catalog::Pointer;
 use crate::harness::scenario::catalog::Preflight;
 use crate::harness::scenario::catalog::Restart;
+use crate::harness::scenario::catalog::named::split_namespace;
 use crate::harness::scenario::catalog::split_table;
 use crate::harness::scenario::fault::Fault;
 use crate::harness::workload::catalog::CatalogAction;
 use crate::harness::workload::catalog::CatalogAnswer;
 use crate::harness::workload::catalog::CatalogRequest;
 use crate::harness::workload::catalog::Commit;
+use crate::harness::workload::catalog::NOT_SEEN;
+use crate::harness::workload::catalog::SEEN;
 use crate::harness::workload::history::Event;
 use crate::harness::workload::history::Note;
 use crate::harness::workload::history::Outcome;
@@ -79,7 +82,7 @@ pub struct Tables {
     /// Points that were armed before the fault that waits for the next request; `None` when none does.
     arming: Mutex<Option<u64>>,
     /// The last single commit of each table.
-    last: Mutex<BTreeMap<String, Commit>>,
+    pub(super) last: Mutex<BTreeMap<String, Commit>>,
     /// The prefixes of tables in their buckets, by `warehouse.namespace.name`.
     locations: Mutex<BTreeMap<String, String>>,
     /// What a hand has copied, and what the drives were last seen to hold.
@@ -170,8 +173,21 @@ impl Life<'_> {
         action: CatalogAction,
         ask: Ask,
     ) -> Heard {
+        self.asked_of(warehouse, (table, None), node, action, ask).await
+    }
+
+    /// As [`Life::asked`], about a table, or about a namespace or view by its name.
+    pub(super) async fn asked_of(
+        &self,
+        warehouse: &str,
+        (table, name): (Option<&str>, Option<&str>),
+        node: usize,
+        action: CatalogAction,
+        ask: Ask,
+    ) -> Heard {
         let (warehouse, table) = (warehouse.to_owned(), table.map(str::to_owned));
-        let asked = CatalogRequest { ask: self.number(), node, warehouse, table, action };
+        let name = name.map(str::to_owned);
+        let asked = CatalogRequest { ask: self.number(), node, warehouse, table, name, action };
         self.sent(OPERATOR, asked, ask).await
     }
 
@@ -188,29 +204,12 @@ impl Life<'_> {
 
     /// Sends what `asked` says in somebody's name, and tells the history of it before and after.
     pub(super) async fn sent(&self, sender: Sender<'_>, asked: CatalogRequest, ask: Ask) -> Heard {
-        let (number, node) = (asked.ask, asked.node);
-        let is_spelt = matches!(asked.action, CatalogAction::Request(_));
+        let node = asked.node;
         let reach = self.tables.reach(self.addresses(), sender);
         let client = Client::new(reach, Arc::new(Recorder::none()));
-        self.recorder.record(Event::CatalogAsked(asked));
+        self.recorder.record(Event::CatalogAsked(asked.clone()));
         let heard = client.send(&ask.to(node)).await;
-        let outcome = match heard.told.outcome {
-            Meant::Done => Outcome::Acknowledged,
-            Meant::Refused => Outcome::Refused,
-            Meant::Unknown => Outcome::Ambiguous,
-        };
-        self.recorder.record(Event::CatalogAnswered(CatalogAnswer {
-            ask: number,
-            outcome,
-            status: heard.told.status,
-            words: heard.told.words.clone(),
-            told: heard.text("/status").map(str::to_owned),
-            generation: heard.number("/generation"),
-            kind: kind(&heard),
-            location: place(&heard),
-            text: heard.told.body.as_str().filter(|_| is_spelt).map(beginning),
-            pointer: heard.text("/metadata-location").map(str::to_owned),
-        }));
+        self.recorder.record(Event::CatalogAnswered(answer(&asked, &heard)));
         heard
     }
 
@@ -222,7 +221,7 @@ impl Life<'_> {
         is_alone: bool,
     ) -> Result<(), Trouble> {
         self.waiting.on_ourselves("a fault to be armed");
-        self.armed().await;
+        self.armed().await?;
         self.waiting.on_the_cluster(format!("the catalog to {}", step.name()));
         let warehouse = step.warehouse().unwrap_or_default();
         let node = step.node().unwrap_or_default();
@@ -267,6 +266,20 @@ impl Life<'_> {
                 CatalogStep::Create(on) => {
                     (self.create(warehouse, &on.table, node).await, on.expect)
                 }
+                CatalogStep::Diagnose(on) => return self.diagnose(step, on).await,
+                CatalogStep::Recover(on) => (self.recover(step, on).await?, on.expect),
+                CatalogStep::TableBucket(on) => {
+                    (self.table_bucket(warehouse, node, false).await, on.expect)
+                }
+                CatalogStep::CreateNamespace(on) => {
+                    let levels = split_namespace(&on.namespace).unwrap_or_default();
+                    (self.create_namespace(warehouse, &levels, node).await, on.expect)
+                }
+                CatalogStep::DropNamespace(on) => (self.drop_namespace(on).await, on.expect),
+                CatalogStep::Drop(on) => (self.drop_table(on).await, on.expect),
+                CatalogStep::CreateView(on)
+                | CatalogStep::ReplaceView(on)
+                | CatalogStep::DropView(on) => (self.view(index, step, on).await, on.expect),
                 CatalogStep::Commit(on) => {
                     let again = on.again || attempt > 1;
                     let on = OneCommit { again, ..on.clone() };
@@ -285,13 +298,8 @@ impl Life<'_> {
 
     async fn enable(&self, enable: &Enable) -> Result<(), Trouble> {
         let (warehouse, node) = (&*enable.warehouse, enable.node);
-        let at = at(warehouse);
         let step = CatalogStep::Enable(enable.clone());
-        let make = Ask::new("PUT", format!("/{warehouse}")).waiting();
-        let heard = self.asked(warehouse, None, node, CatalogAction::MakeBucket, make).await;
-        owed(&step, Expected::Done, &heard)?;
-        let ask = Ask::new("PUT", at.bucket().path).waiting();
-        let heard = self.asked(warehouse, None, node, CatalogAction::Enable, ask).await;
+        let heard = self.table_bucket(warehouse, node, true).await;
         owed(&step, Expected::Done, &heard)?;
         let mut made = Vec::new();
         for table in &enable.tables {
@@ -301,9 +309,7 @@ impl Life<'_> {
                 if made.iter().any(|known| known == part) {
                     continue;
                 }
-                let ask = at.create_namespace(part);
-                let action = CatalogAction::CreateNamespace;
-                let heard = self.asked(warehouse, None, node, action, ask).await;
+                let heard = self.create_namespace(warehouse, part, node).await;
                 owed(&step, Expected::Done, &heard)?;
                 made.push(part.to_vec());
             }
@@ -340,10 +346,19 @@ impl Life<'_> {
         let place = format!("{}.{}", on.warehouse, on.table);
         let commit = {
             let mut last = self.tables.last.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = last.get(&place).filter(|_| on.again).cloned();
-            let commit = match before {
-                Some(before) => Commit { attempt: before.attempt + 1, ..before },
-                None => self.new_commit(index, 0, self.tables.asks.load(Ordering::SeqCst)),
+            let commit = match last.get(&place) {
+                Some(before) if on.again => {
+                    Commit { attempt: before.attempt + 1, ..before.clone() }
+                }
+                before => {
+                    let number = self.tables.asks.load(Ordering::SeqCst);
+                    let commit = self.new_commit(index, 0, number);
+                    let id = &commit.commit_id;
+                    let location =
+                        on.relocates.then(|| format!("s3://{}/moved/{id}", on.warehouse));
+                    let key = before.filter(|_| on.reuses_key).map(Commit::idempotency_key);
+                    Commit { key, location, ..commit }
+                }
             };
             last.insert(place, commit.clone());
             commit
@@ -355,7 +370,7 @@ impl Life<'_> {
     pub(super) fn new_commit(&self, index: usize, writer: u32, number: u64) -> Commit {
         let property = format!("s{index}-w{writer}-{number}");
         let commit_id = self.plan.seed.uuid(&format!("commit {property}")).to_string();
-        Commit { writer, property, commit_id, attempt: 0 }
+        Commit { writer, property, commit_id, attempt: 0, key: None, location: None }
     }
 
     /// Sends one commit.
@@ -368,8 +383,11 @@ impl Life<'_> {
     ) -> Heard {
         let (namespace, name) = split_table(table).unwrap_or_default();
         let id = &commit.commit_id;
-        let key = format!("key-{id}");
-        let body = routes::set_property(&commit.property, id, id, Some(&key));
+        let key = commit.idempotency_key();
+        let mut body = routes::set_property(&commit.property, id, id, Some(&key));
+        if let Some(location) = &commit.location {
+            routes::relocate(&mut body, location);
+        }
         let ask = at(warehouse).commit(Named { namespace: &namespace, name: &name }, body);
         let action = CatalogAction::Commit(commit.clone());
         self.asked(warehouse, Some(table), node, action, ask).await
@@ -410,14 +428,52 @@ impl Life<'_> {
 
     /// Waits until the nodes have the point of the fault that the last step has armed: a single request passes it
     /// only once.
-    pub(super) async fn armed(&self) {
+    ///
+    /// # Errors
+    /// No node has it after [`ARMING_PATIENCE`]: the request would prove nothing.
+    pub(super) async fn armed(&self) -> Result<(), Trouble> {
         let arming = self.tables.arming.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(before) = arming else { return };
+        let Some(before) = arming else { return Ok(()) };
         let began = Instant::now();
-        while self.testbed.armed() == before && began.elapsed() < ARMING_PATIENCE {
+        while self.testbed.armed() == before {
+            if began.elapsed() > ARMING_PATIENCE {
+                return Err(Trouble::NotArmed { within: ARMING_PATIENCE });
+            }
             // The task that arms has no way to call us, so the state is looked at.
             time::sleep(ARMING_PERIOD).await;
         }
+        Ok(())
+    }
+}
+
+/// What the history keeps of an answer.
+fn answer(asked: &CatalogRequest, heard: &Heard) -> CatalogAnswer {
+    let outcome = match heard.told.outcome {
+        Meant::Done => Outcome::Acknowledged,
+        Meant::Refused => Outcome::Refused,
+        Meant::Unknown => Outcome::Ambiguous,
+    };
+    let told = match &asked.action {
+        CatalogAction::Look(commit) => (outcome == Outcome::Acknowledged).then_some({
+            let place = format!("/metadata/properties/{}", commit.property);
+            if heard.text(&place) == Some(commit.commit_id.as_str()) { SEEN } else { NOT_SEEN }
+        }),
+        CatalogAction::Diagnose => heard.text("/recovery_status"),
+        _ => heard.text("/status"),
+    };
+    let is_spelt = matches!(asked.action, CatalogAction::Request(_));
+    CatalogAnswer {
+        ask: asked.ask,
+        outcome,
+        status: heard.told.status,
+        words: heard.told.words.clone(),
+        told: told.map(str::to_owned),
+        generation: heard.number("/generation"),
+        kind: kind(heard),
+        location: place(heard),
+        text: heard.told.body.as_str().filter(|_| is_spelt).map(beginning),
+        pointer: heard.text("/metadata-location").map(str::to_owned),
+        token: heard.text("/version-token").map(str::to_owned),
     }
 }
 
@@ -462,7 +518,7 @@ fn tells(step: &CatalogStep, pointer: &Pointer, heard: &Heard) -> Result<(), Tro
 }
 
 /// Whether what came is what the step says.
-fn owed(step: &CatalogStep, expected: Expected, heard: &Heard) -> Result<(), Trouble> {
+pub(super) fn owed(step: &CatalogStep, expected: Expected, heard: &Heard) -> Result<(), Trouble> {
     let (is_so, words) = match expected {
         Expected::Done => (heard.told.outcome == Meant::Done, "done"),
         Expected::Refused => (heard.told.outcome == Meant::Refused, "refused"),
@@ -472,7 +528,8 @@ fn owed(step: &CatalogStep, expected: Expected, heard: &Heard) -> Result<(), Tro
     if is_so { Ok(()) } else { Err(otherwise(step, words, heard)) }
 }
 
-fn otherwise(step: &CatalogStep, owed: &str, heard: &Heard) -> Trouble {
+/// What a step says did not come.
+pub(super) fn otherwise(step: &CatalogStep, owed: &str, heard: &Heard) -> Trouble {
     let waiting_for = format!("the catalog to {}", step.name());
     Trouble::Stuck { waiting_for, reason: instead(owed, heard) }
 }

@@ -28,7 +28,7 @@ impl Life<'_> {
     /// Lets the writers loose, and does meanwhile what the step says.
     pub(super) async fn commit_all(&self, index: usize, commits: &Commits) -> Result<(), Trouble> {
         self.waiting.on_ourselves("a fault to be armed");
-        self.armed().await;
+        self.armed().await?;
         self.waiting.on_the_cluster(format!("the committers of step {index}"));
         let (count, counted) = watch::channel(0_u64);
         let is_over = AtomicBool::new(commits.meanwhile.is_empty());
@@ -40,7 +40,9 @@ impl Life<'_> {
             is_over.store(true, Ordering::SeqCst);
             done
         };
-        future::join(future::join_all(writers), meanwhile).await.1
+        let (written, done) = future::join(future::join_all(writers), meanwhile).await;
+        written.into_iter().collect::<Result<(), Trouble>>()?;
+        done
     }
 
     async fn meanwhile(
@@ -65,10 +67,14 @@ impl Life<'_> {
         writer: u32,
         count: &watch::Sender<u64>,
         is_over: &AtomicBool,
-    ) {
+    ) -> Result<(), Trouble> {
         let turn = writer as usize % commits.tables.len().max(1);
-        let table = commits.tables.get(turn).and_then(|table| split_warehouse(table));
-        let Some((warehouse, table)) = table else { return };
+        let named = commits.tables.get(turn).map_or("", String::as_str);
+        let Some((warehouse, table)) = split_warehouse(named) else {
+            let waiting_for = format!("writer {writer} of step {index}");
+            let reason = format!("`{named}` is not `warehouse.namespace.name`");
+            return Err(Trouble::Stuck { waiting_for, reason });
+        };
         let owed_after = if commits.meanwhile.is_empty() { 0 } else { COMMITS_AFTER };
         let (mut number, mut after) = (0, 0);
         while number < COMMITS_MAX && !*self.stop.borrow() {
@@ -82,9 +88,11 @@ impl Life<'_> {
             number += 1;
             count.send_modify(|count| *count += 1);
         }
+        Ok(())
     }
 
-    /// Sends a commit until it is known what became of it, where the step says so.
+    /// Sends a commit until it is known what became of it, where the step says so: by sending it again under the same
+    /// id, or by looking whether it is there before it is.
     async fn see_through(
         &self,
         commits: &Commits,
@@ -99,11 +107,30 @@ impl Life<'_> {
             let told = self.commit(warehouse, table, node, &commit).await.told;
             let is_known = told.outcome == Outcome::Done
                 || told.outcome == Outcome::Refused && told.status.is_some();
-            if is_known || !commits.retry || *self.stop.borrow() {
+            let goes_on = commits.retry || commits.looks;
+            if is_known || !goes_on || *self.stop.borrow() {
+                return;
+            }
+            if commits.looks && self.is_seen(warehouse, table, node, &commit).await {
                 return;
             }
             // A node that is down has no way to call us, so the next one is asked.
             time::sleep(RETRY_PERIOD).await;
         }
+    }
+
+    /// Whether a commit of which nobody can tell stands in the table's metadata, by the first node that answers.
+    async fn is_seen(&self, warehouse: &str, table: &str, first: usize, commit: &Commit) -> bool {
+        let nodes = self.plan.testbed.nodes.max(1);
+        for turn in 0..ATTEMPTS_MAX as usize {
+            let heard = self.look_for(warehouse, table, (first + turn) % nodes, commit).await;
+            if heard.told.outcome == Outcome::Done || *self.stop.borrow() {
+                let place = format!("/metadata/properties/{}", commit.property);
+                return heard.text(&place) == Some(commit.commit_id.as_str());
+            }
+            // Nobody who could answer has a way to call us.
+            time::sleep(RETRY_PERIOD).await;
+        }
+        false
     }
 }

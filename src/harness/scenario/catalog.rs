@@ -12,11 +12,18 @@ pub use drives::SnapshotHeld;
 use serde::Deserialize;
 use serde::Serialize;
 
+use self::named::OnNamespace;
+use self::named::OnView;
+use self::repair::Diagnose;
+use self::repair::Recover;
 use super::form::Nothing;
 use super::rehearse::Rehearse;
 use super::request::Matrix;
 use super::request::Request;
 use crate::protocol::config::CatalogConfig;
+
+pub mod named;
+pub mod repair;
 
 /// One thing that is asked of the catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +61,24 @@ pub enum CatalogStep {
     Struck(Nothing),
     /// Every armed fault has struck, and is undone: for what is done meanwhile.
     Heal(Nothing),
+    /// A bucket is made, if it is not there, and enabled as a table bucket.
+    TableBucket(OnWarehouse),
+    /// A namespace is made.
+    CreateNamespace(OnNamespace),
+    /// A namespace is dropped.
+    DropNamespace(OnNamespace),
+    /// A table is dropped, and its files are kept.
+    Drop(OnTable),
+    /// A view is created.
+    CreateView(OnView),
+    /// A view is replaced.
+    ReplaceView(OnView),
+    /// A view is dropped.
+    DropView(OnView),
+    /// How the commits of a table stand is asked for, and has to be as the step says.
+    Diagnose(Diagnose),
+    /// What an interrupted commit left is set right; the table's pointer is looked at before and after.
+    Recover(Recover),
 }
 
 impl CatalogStep {
@@ -76,6 +101,15 @@ impl CatalogStep {
             Self::Snapshot(_) => "snapshot",
             Self::Struck(_) => "struck",
             Self::Heal(_) => "heal",
+            Self::TableBucket(_) => "table_bucket",
+            Self::CreateNamespace(_) => "create_namespace",
+            Self::DropNamespace(_) => "drop_namespace",
+            Self::Drop(_) => "drop",
+            Self::CreateView(_) => "create_view",
+            Self::ReplaceView(_) => "replace_view",
+            Self::DropView(_) => "drop_view",
+            Self::Diagnose(_) => "diagnose",
+            Self::Recover(_) => "recover",
         }
     }
 
@@ -83,9 +117,12 @@ impl CatalogStep {
     pub fn node(&self) -> Option<usize> {
         match self {
             Self::Enable(step) => Some(step.node),
-            Self::Backfill(step) | Self::Migrate(step) | Self::Cancel(step) => Some(step.node),
+            Self::Backfill(step)
+            | Self::Migrate(step)
+            | Self::Cancel(step)
+            | Self::TableBucket(step) => Some(step.node),
             Self::Preflight(step) => Some(step.node),
-            Self::Create(step) => Some(step.node),
+            Self::Create(step) | Self::Drop(step) => Some(step.node),
             Self::Commit(step) => Some(step.node),
             Self::Request(step) => Some(step.node),
             Self::Matrix(step) => Some(step.node),
@@ -96,6 +133,12 @@ impl CatalogStep {
             | Self::Snapshot(_)
             | Self::Struck(_)
             | Self::Heal(_) => None,
+            Self::CreateNamespace(step) | Self::DropNamespace(step) => Some(step.node),
+            Self::CreateView(step) | Self::ReplaceView(step) | Self::DropView(step) => {
+                Some(step.node)
+            }
+            Self::Diagnose(step) => Some(step.node),
+            Self::Recover(step) => Some(step.node),
         }
     }
 
@@ -103,17 +146,24 @@ impl CatalogStep {
     pub fn warehouse(&self) -> Option<&str> {
         match self {
             Self::Enable(step) => Some(&step.warehouse),
-            Self::Backfill(step) | Self::Migrate(step) | Self::Cancel(step) => {
-                Some(&step.warehouse)
-            }
+            Self::Backfill(step)
+            | Self::Migrate(step)
+            | Self::Cancel(step)
+            | Self::TableBucket(step) => Some(&step.warehouse),
             Self::Preflight(step) => Some(&step.warehouse),
-            Self::Create(step) => Some(&step.warehouse),
+            Self::Create(step) | Self::Drop(step) => Some(&step.warehouse),
             Self::Commit(step) => Some(&step.warehouse),
             Self::Pointer(step) => Some(&step.warehouse),
             Self::Holds(step) => step.warehouse.as_deref(),
             // Their paths say it.
             Self::Request(_) | Self::Matrix(_) | Self::Rehearse(_) => None,
             Self::Admit(_) | Self::Snapshot(_) | Self::Struck(_) | Self::Heal(_) => None,
+            Self::CreateNamespace(step) | Self::DropNamespace(step) => Some(&step.warehouse),
+            Self::CreateView(step) | Self::ReplaceView(step) | Self::DropView(step) => {
+                Some(&step.warehouse)
+            }
+            Self::Diagnose(step) => Some(&step.warehouse),
+            Self::Recover(step) => Some(&step.warehouse),
         }
     }
 }
@@ -194,6 +244,12 @@ pub struct OneCommit {
     /// Whether it is the last one of its table once more, under the same id.
     #[serde(default)]
     pub again: bool,
+    /// Whether it moves the table to a place of its own as well.
+    #[serde(default)]
+    pub relocates: bool,
+    /// Whether it carries the idempotency key of the last one of its table, under an id of its own.
+    #[serde(default)]
+    pub reuses_key: bool,
 }
 
 /// A table's pointer.
@@ -243,6 +299,10 @@ pub struct Commits {
     /// Whether an unknown commit is sent again under the same id, to the next node.
     #[serde(default)]
     pub retry: bool,
+    /// Whether a writer whose commit is unknown looks for it in the table's metadata, and sends it again only if it is
+    /// not there.
+    #[serde(default)]
+    pub looks: bool,
     /// What an operator does once a quarter of the commits is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meanwhile: Vec<CatalogStep>,
@@ -291,6 +351,8 @@ mod tests {
             "{ migrate: { warehouse: lake, expect: perhaps } }",
             "{ preflight: { warehouse: lake } }",
             "{ remove: { warehouse: lake } }",
+            "{ diagnose: { warehouse: lake, table: a.t } }",
+            "{ drop_namespace: { warehouse: lake } }",
         ] {
             assert!(crate::yaml::parse::<CatalogStep>("step", text).is_err(), "{text}");
         }

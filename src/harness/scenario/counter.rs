@@ -59,7 +59,7 @@ pub enum Counter {
     RefusedCommits,
     /// Attempts at commits of which nobody can tell.
     UnknownCommits,
-    /// Attempts at commits that were acknowledged after an earlier one of the same commit had ended otherwise.
+    /// Commits that were acknowledged, or seen in the metadata, after an earlier attempt had ended otherwise.
     CommitsResolved,
     /// Requests of a step's own wording that were done.
     SupportedRequests,

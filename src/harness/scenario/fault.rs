@@ -349,6 +349,8 @@ pub enum RequestKind {
     Delete,
     /// CompleteMultipartUpload.
     CompleteUpload,
+    /// A commit to a table.
+    Commit,
     /// Anything.
     Any,
 }

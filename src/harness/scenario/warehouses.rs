@@ -9,9 +9,13 @@ use super::catalog::Enable;
 use super::catalog::Expected;
 use super::catalog::Hand;
 use super::catalog::Holds;
+use super::catalog::OnTable;
 use super::catalog::OneCommit;
 use super::catalog::Pointer;
 use super::catalog::Restart;
+use super::catalog::named::split_namespace;
+use super::catalog::repair::Diagnose;
+use super::catalog::repair::Recover;
 use super::catalog::split_table;
 use super::catalog::split_warehouse;
 use super::clients::ClientStep;
@@ -23,12 +27,15 @@ const WRITERS_MAX: u32 = 64;
 /// Commits of one writer.
 const COMMITS_MAX: u32 = 10_000;
 
-/// The warehouses that are there, step by step, with their tables.
+/// What is there, step by step.
 #[derive(Debug, Default)]
 pub(super) struct Warehouses {
+    /// The tables of each warehouse.
     tables: BTreeMap<String, BTreeSet<String>>,
     /// Names under which the strong snapshot was copied.
     kept: BTreeSet<String>,
+    /// Tables with a single commit, `warehouse.namespace.name`.
+    committed: BTreeSet<String>,
 }
 
 impl Warehouses {
@@ -78,10 +85,23 @@ impl Warehouses {
             }
             _ => {}
         }
+        if let CatalogStep::TableBucket(on) = step {
+            if form.workload.buckets.contains_key(&on.warehouse) {
+                add(".warehouse", format!("there is a bucket `{}` already", on.warehouse));
+            }
+            self.tables.entry(on.warehouse.clone()).or_default();
+            return;
+        }
         let Some(warehouse) = step.warehouse() else { return };
         let Some(tables) = self.tables.get_mut(warehouse) else {
             return add(".warehouse", format!("nobody enabled a warehouse `{warehouse}` before"));
         };
+        if let CatalogStep::Commit(on) = step {
+            let is_first = self.committed.insert(format!("{warehouse}.{}", on.table));
+            if is_first && (on.again || on.reuses_key) {
+                add(".table", format!("nobody committed to `{}` by a step before", on.table));
+            }
+        }
         match step {
             CatalogStep::Create(on) => match split_table(&on.table) {
                 None => add(".table", format!("`{}` is not `namespace.name`", on.table)),
@@ -91,12 +111,30 @@ impl Warehouses {
             },
             CatalogStep::Commit(OneCommit { table, .. })
             | CatalogStep::Pointer(Pointer { table, .. })
+            | CatalogStep::Drop(OnTable { table, .. })
+            | CatalogStep::Diagnose(Diagnose { table, .. })
+            | CatalogStep::Recover(Recover { table, .. })
                 if !tables.contains(table) =>
             {
                 add(".table", format!("nobody created `{table}` before"));
             }
             CatalogStep::Pointer(on) if on.generation.is_some() && on.expect != Expected::Done => {
                 add(".generation", "only what is done tells a generation".to_owned());
+            }
+            CatalogStep::Commit(on) if on.again && (on.relocates || on.reuses_key) => {
+                add(".again", "is what the last one was".to_owned());
+            }
+            CatalogStep::CreateNamespace(on) | CatalogStep::DropNamespace(on)
+                if split_namespace(&on.namespace).is_none() =>
+            {
+                add(".namespace", format!("`{}` has an empty level", on.namespace));
+            }
+            CatalogStep::CreateView(on)
+            | CatalogStep::ReplaceView(on)
+            | CatalogStep::DropView(on)
+                if split_table(&on.view).is_none() =>
+            {
+                add(".view", format!("`{}` is not `namespace.name`", on.view));
             }
             _ => {}
         }
@@ -152,6 +190,9 @@ impl Warehouses {
         }
         if commits.tables.is_empty() {
             add(".tables", "names no table".to_owned());
+        }
+        if commits.retry && commits.looks {
+            add(".looks", "a writer that looks sends again what is not there".to_owned());
         }
         for table in &commits.tables {
             let is_there = split_warehouse(table).is_some_and(|(warehouse, name)| {
@@ -209,6 +250,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_again_is_what_it_was() {
+        let again =
+            "catalog: { commit: { warehouse: house, table: a.t, again: true, relocates: true } }";
+        let places: Vec<String> = wrong(again).into_iter().map(|(place, _)| place).collect();
+        assert_eq!(places, ["s.commit.table", "s.commit.again"]);
+    }
+
+    #[test]
     fn what_a_step_names_was_made_before() {
         for good in [
             "catalog: { migrate: { warehouse: house } }",
@@ -223,6 +272,11 @@ mod tests {
             "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: durable-strong } }",
             "client: { name: pyiceberg, part: before, warehouse: house }",
             "restart: {}",
+            "catalog: { table_bucket: { warehouse: other } }",
+            "catalog: { drop: { warehouse: house, table: a.t } }",
+            "catalog: { drop_namespace: { warehouse: house, namespace: a.b } }",
+            "catalog: { replace_view: { warehouse: house, view: a.v } }",
+            "catalog: { diagnose: { warehouse: house, table: a.t, status: HEALTHY } }",
         ] {
             assert_eq!(wrong(good), [], "{good}");
         }
@@ -246,6 +300,12 @@ mod tests {
             "commits: { writers: 2, commits: 3, tables: [] }",
             "restart: { catalog: { RUSTFS_TABLE_CATALOG_BACKING: strong } }",
             "restart: { nodes: [99] }",
+            "catalog: { drop: { warehouse: house, table: a.late } }",
+            "catalog: { recover: { warehouse: house, table: a.late } }",
+            "catalog: { create_namespace: { warehouse: house, namespace: a. } }",
+            "catalog: { create_view: { warehouse: house, view: v } }",
+            "catalog: { commit: { warehouse: house, table: a.t, again: true } }",
+            "catalog: { commit: { warehouse: house, table: a.t, reuses_key: true } }",
         ] {
             assert_eq!(wrong(bad).len(), 1, "{bad}");
         }

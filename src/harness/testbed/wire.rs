@@ -277,6 +277,14 @@ impl Head {
             RequestKind::CompleteUpload => {
                 self.method() == "POST" && has_key && names == ["uploadId"]
             }
+            RequestKind::Commit => {
+                let parts: Vec<&str> = path.split('/').collect();
+                let is_table = matches!(
+                    *parts,
+                    ["iceberg" | "_iceberg", "v1", _, "namespaces", _, "tables", _]
+                );
+                self.method() == "POST" && is_table
+            }
         }
     }
 }
@@ -330,7 +338,12 @@ mod tests {
     #[test]
     fn requests_are_told_apart_by_method_path_and_query() {
         let kinds = |text: &str| {
-            let all = [RequestKind::Put, RequestKind::Delete, RequestKind::CompleteUpload];
+            let all = [
+                RequestKind::Put,
+                RequestKind::Delete,
+                RequestKind::CompleteUpload,
+                RequestKind::Commit,
+            ];
             let head = head(text);
             all.into_iter().filter(|kind| head.is(*kind)).collect::<Vec<_>>()
         };
@@ -345,6 +358,10 @@ mod tests {
         assert_eq!(kinds("DELETE /b/k?uploadId=u HTTP/1.1"), []);
         assert_eq!(kinds("POST /b/k?uploadId=u HTTP/1.1"), [RequestKind::CompleteUpload]);
         assert_eq!(kinds("POST /b/k?uploads HTTP/1.1"), []);
+        let table = "/iceberg/v1/lake/namespaces/a%1Fb/tables/t";
+        assert_eq!(kinds(&format!("POST {table} HTTP/1.1")), [RequestKind::Commit]);
+        assert_eq!(kinds(&format!("GET {table} HTTP/1.1")), []);
+        assert_eq!(kinds(&format!("POST {table}/catalog/recovery HTTP/1.1")), []);
         assert!(head("GET /b HTTP/1.1").is(RequestKind::Any));
         assert!(!head("GET /health/ready HTTP/1.1").is(RequestKind::Any));
     }

@@ -20,6 +20,9 @@ pub struct CatalogRequest {
     /// The table, `namespace.name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
+    /// The namespace, with dots, or the view, `namespace.name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What is asked.
     pub action: CatalogAction,
 }
@@ -52,7 +55,28 @@ pub enum CatalogAction {
     Pointer,
     /// What a step spells out.
     Request(RawRequest),
+    /// Look for the property of a commit in the table's metadata; what is told is [`SEEN`] or [`NOT_SEEN`].
+    Look(Commit),
+    /// Tell how the table's commits stand.
+    Diagnose,
+    /// Set right what interrupted commits left.
+    Recover,
+    /// Drop the table.
+    DropTable,
+    /// Drop a namespace.
+    DropNamespace,
+    /// Create a view.
+    CreateView,
+    /// Replace a view.
+    ReplaceView,
+    /// Drop a view.
+    DropView,
 }
+
+/// What a look for a commit tells when its property is there.
+pub const SEEN: &str = "seen";
+/// What it tells when it is not.
+pub const NOT_SEEN: &str = "not seen";
 
 /// One attempt at a commit. All attempts at one commit have the same id and the same property.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +90,19 @@ pub struct Commit {
     pub commit_id: String,
     /// Attempts before this one.
     pub attempt: u32,
+    /// Its idempotency key, where that is not made of its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Where it moves the table to, if anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+}
+
+impl Commit {
+    /// Its idempotency key.
+    pub fn idempotency_key(&self) -> String {
+        self.key.clone().unwrap_or_else(|| format!("key-{}", self.commit_id))
+    }
 }
 
 /// How a request ended for its client.
@@ -100,6 +137,9 @@ pub struct CatalogAnswer {
     /// The metadata file that a commit or a pointer tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
+    /// The version token that a pointer tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 /// How far the tool of the catalog's runbook came.
@@ -175,8 +215,12 @@ pub struct CatalogOp {
     pub asked: CatalogRequest,
     /// Where it was invoked.
     pub invoked: u64,
+    /// When, in microseconds since the run began.
+    pub invoked_us: u64,
     /// Where it ended; `None` when the record ends before.
     pub ended: Option<u64>,
+    /// When, in microseconds since the run began.
+    pub ended_us: Option<u64>,
     /// Its answer.
     pub answer: Option<CatalogAnswer>,
 }
@@ -204,6 +248,17 @@ impl CatalogOp {
     pub fn raw(&self) -> Option<&RawRequest> {
         match &self.asked.action {
             CatalogAction::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a look that saw the commit.
+    pub fn saw(&self) -> Option<&Commit> {
+        match &self.asked.action {
+            CatalogAction::Look(commit) => {
+                let told = self.answer.as_ref().and_then(|answer| answer.told.as_deref());
+                (told == Some(SEEN)).then_some(commit)
+            }
             _ => None,
         }
     }

@@ -307,7 +307,14 @@ impl History {
                 if self.asks.insert(asked.ask, self.catalog.len()).is_some() {
                     return malformed(format!("request {} is asked twice", asked.ask));
                 }
-                self.catalog.push(CatalogOp { asked, invoked: seq, ended: None, answer: None });
+                self.catalog.push(CatalogOp {
+                    asked,
+                    invoked: seq,
+                    invoked_us: at_us,
+                    ended: None,
+                    ended_us: None,
+                    answer: None,
+                });
             }
             Event::CatalogAnswered(answer) => {
                 let Some(position) = self.asks.get(&answer.ask) else {
@@ -317,7 +324,7 @@ impl History {
                 if op.answer.is_some() {
                     return malformed(format!("request {} ends twice", answer.ask));
                 }
-                (op.ended, op.answer) = (Some(seq), Some(answer));
+                (op.ended, op.ended_us, op.answer) = (Some(seq), Some(at_us), Some(answer));
             }
             Event::Fault(fault) => self.faults.push(At { seq, at_us, what: fault }),
             Event::Fence(Fence::Settled) => self.settled.push(At { seq, at_us, what: () }),

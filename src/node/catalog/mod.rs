@@ -136,7 +136,8 @@ impl Catalog {
         let knows_collisions = settings.config.release.knows_collisions();
         let keeps_version = depot.store().rules().keeps_snapshot_version();
         let rules = Rules::new(gates(&settings));
-        let rules = Rules { history_max, knows_collisions, keeps_version, ..rules };
+        let bytes_max = settings.config.snapshot_bytes_max;
+        let rules = Rules { history_max, knows_collisions, keeps_version, bytes_max, ..rules };
         let strong = Strong::new(depot.clone(), rules);
         let (opened, opening) = (AtomicBool::new(false), tokio::sync::Mutex::default());
         Self { depot, principals, rights, settings, region, strong, opened, opening }

@@ -101,8 +101,44 @@ impl At<'_> {
 
     /// The view's metadata.
     pub fn load_view(&self, view: Named<'_>) -> Ask {
+        Ask::new("GET", self.view(view))
+    }
+
+    /// Makes a view of one column.
+    pub fn create_view(&self, view: Named<'_>) -> Ask {
+        let field = json!({"id": 1, "name": "id", "required": false, "type": "long"});
+        let query = json!({"type": "sql", "sql": "select 1 as id", "dialect": "spark"});
+        let body = json!({
+            "name": view.name,
+            "schema": {"type": "struct", "schema-id": 0, "fields": [field]},
+            "view-version": {
+                "version-id": 1,
+                "timestamp-ms": 1,
+                "schema-id": 0,
+                "summary": {},
+                "default-namespace": view.namespace,
+                "representations": [query],
+            },
+            "properties": {},
+        });
+        Ask::new("POST", self.namespace(view.namespace, "/views")).carrying(body)
+    }
+
+    /// Sets one property of a view.
+    pub fn replace_view(&self, view: Named<'_>, name: &str, value: &str) -> Ask {
+        let update = json!({"action": "set-properties", "updates": {name: value}});
+        let body = json!({"requirements": [], "updates": [update]});
+        Ask::new("POST", self.view(view)).carrying(body)
+    }
+
+    /// Drops a view.
+    pub fn drop_view(&self, view: Named<'_>) -> Ask {
+        Ask::new("DELETE", self.view(view))
+    }
+
+    fn view(&self, view: Named<'_>) -> String {
         let name = sigv4::encode(view.name, false);
-        Ask::new("GET", self.namespace(view.namespace, &format!("/views/{name}")))
+        self.namespace(view.namespace, &format!("/views/{name}"))
     }
 
     /// The table's pointer, version token and generation.
@@ -236,6 +272,13 @@ pub fn set_property(name: &str, value: &str, commit_id: &str, key: Option<&str>)
         body["idempotency-key"] = json!(key);
     }
     body
+}
+
+/// Adds to the body of a commit that the table moves to `location`.
+pub fn relocate(body: &mut Value, location: &str) {
+    if let Some(updates) = body["updates"].as_array_mut() {
+        updates.push(json!({"action": "set-location", "location": location}));
+    }
 }
 
 #[cfg(test)]

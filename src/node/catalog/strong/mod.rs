@@ -205,7 +205,8 @@ impl Strong {
 
     async fn read(&self) -> Result<Option<Loaded>, Refusal> {
         let Some(stat) = self.depot.stat(keys::SNAPSHOT).await? else { return Ok(None) };
-        codec::check_size(usize::try_from(stat.size).unwrap_or(usize::MAX))?;
+        let bytes = usize::try_from(stat.size).unwrap_or(usize::MAX);
+        codec::check_size(bytes, codec::SNAPSHOT_BYTES_MAX)?;
         let Some(found) = self.depot.read(keys::SNAPSHOT).await? else { return Ok(None) };
         let Stat { etag, epoch } = stat_of(&found.stat);
         let version_max = self.depot.snapshot_version_max();

@@ -92,7 +92,7 @@ pub fn decode(bytes: &[u8]) -> Result<Snapshot, Refusal> {
 ///
 /// As [`decode`].
 pub fn decode_up_to(bytes: &[u8], version_max: u32) -> Result<Snapshot, Refusal> {
-    check_size(bytes.len())?;
+    check_size(bytes.len(), SNAPSHOT_BYTES_MAX)?;
     let read: Read = serde_json::from_slice(bytes)
         .map_err(|error| Class::Damaged.because(format!("the strong snapshot: {error}")))?;
     let version = read.version;
@@ -113,17 +113,17 @@ pub fn decode_up_to(bytes: &[u8], version_max: u32) -> Result<Snapshot, Refusal>
     Ok(Snapshot { version, contents: Arc::new(contents), derived: Arc::new(derived), orphans })
 }
 
-/// Refuses a snapshot that is too large.
+/// Refuses a snapshot of more than `bytes_max` bytes.
 ///
 /// # Errors
 ///
 /// [`Class::Invalid`].
-pub fn check_size(bytes: usize) -> Result<(), Refusal> {
-    if bytes <= SNAPSHOT_BYTES_MAX {
+pub fn check_size(bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
+    if bytes <= bytes_max {
         return Ok(());
     }
     Err(Class::Invalid
-        .because(format!("the strong snapshot has {bytes} bytes, more than {SNAPSHOT_BYTES_MAX}")))
+        .because(format!("the strong snapshot has {bytes} bytes, more than {bytes_max}")))
 }
 
 /// The bytes of `contents` in this version.
@@ -142,7 +142,7 @@ pub fn encode(contents: &Contents, version: u32) -> Result<Vec<u8>, Refusal> {
         idempotency: idempotency_rows(contents),
     };
     let bytes = compact(&written);
-    check_size(bytes.len())?;
+    check_size(bytes.len(), SNAPSHOT_BYTES_MAX)?;
     Ok(bytes)
 }
 

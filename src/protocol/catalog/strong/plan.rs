@@ -38,6 +38,8 @@ pub struct Rules {
     pub epoch_floor: u64,
     /// Whether a snapshot keeps the version that it has reached.
     pub keeps_version: bool,
+    /// The most bytes of a snapshot that is written; what is there is read up to [`codec::SNAPSHOT_BYTES_MAX`].
+    pub bytes_max: usize,
 }
 
 impl Rules {
@@ -49,6 +51,7 @@ impl Rules {
             knows_collisions: true,
             epoch_floor: 0,
             keeps_version: true,
+            bytes_max: codec::SNAPSHOT_BYTES_MAX,
         }
     }
 }
@@ -104,6 +107,7 @@ pub fn plan(
     };
     let next_derived = validate::validate(&next, version)?;
     let bytes = codec::encode(&next, version)?;
+    codec::check_size(bytes.len(), rules.bytes_max)?;
     let last =
         loaded.and_then(|loaded| loaded.epoch).max(memory.epoch).max(Some(rules.epoch_floor));
     let epoch = last.unwrap_or_default() + 1;

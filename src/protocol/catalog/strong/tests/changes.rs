@@ -377,8 +377,20 @@ fn f33_a_snapshot_that_is_too_large_is_not_published() {
     let mut huge = fixture::table("huge");
     huge.properties.insert("k".to_owned(), "x".repeat(codec::SNAPSHOT_BYTES_MAX));
     assert_eq!(refused(&mut world(0), &Change::CreateTable(huge)), Class::Invalid);
-    assert!(codec::check_size(codec::SNAPSHOT_BYTES_MAX).is_ok());
-    assert!(codec::check_size(codec::SNAPSHOT_BYTES_MAX + 1).is_err());
+    let bytes_max = codec::SNAPSHOT_BYTES_MAX;
+    assert!(codec::check_size(bytes_max, bytes_max).is_ok());
+    assert!(codec::check_size(bytes_max + 1, bytes_max).is_err());
+}
+
+#[test]
+fn f33_a_lower_cap_counts_for_what_is_written() {
+    let mut world = world(0);
+    let loaded = world.hydrate().unwrap();
+    let rules = Rules { bytes_max: 64, ..Rules::new(CLOSED) };
+    let change = create_namespace("a");
+    let refusal = plan::plan(loaded.as_ref(), &world.memory, &change, &rules).unwrap_err();
+    assert_eq!(refusal.class, Class::Invalid);
+    assert!(world.change(&change).is_ok());
 }
 
 /// Two processes write the same object: the second has to look again, and then it knows.
