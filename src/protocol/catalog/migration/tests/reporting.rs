@@ -189,7 +189,7 @@ fn a_second_look_takes_the_place_of_the_first() {
     let table = source.tables[0].clone();
     let id = table.table_id.clone();
     source.commits.get_mut(&id).unwrap().last_mut().unwrap().status = CommitStatus::Staged;
-    assert_eq!(source.unfinished(), [table.clone()]);
+    assert_eq!(source.unfinished(), std::slice::from_ref(&table));
     let (commits, keys) = (later.commits[&id].clone(), later.idempotency[&id].clone());
     source.replace(&table, Some(table.clone()), commits, keys);
     assert_eq!(source, later);
