@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use firedrill::disk::format::erasure::Erasure;
 use firedrill::disk::format::frame;
@@ -34,6 +36,9 @@ fn store(cluster: &Cluster, bucket: &str, key: &str, contents: &[u8]) {
     let distribution = layout::distribution(bucket, key, DRIVES);
     let size = contents.len() as u64;
     let etag = hex::encode(md5::Md5::digest(contents));
+    // What is older than its bucket belongs to an earlier one of that name.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let modtime_ns = i64::try_from(now.as_nanos()).expect("before 2262");
     for slot in 0..DRIVES {
         let shard = usize::from(distribution[slot]);
         let mut framed = Vec::new();
@@ -57,7 +62,7 @@ fn store(cluster: &Cluster, bucket: &str, key: &str, contents: &[u8]) {
             checksum_algorithm: 1,
             parts: vec![part],
             size,
-            modtime_ns: 1_795_960_359_804_000_000,
+            modtime_ns,
             system: BTreeMap::new(),
             user: BTreeMap::from([(keys::ETAG.to_owned(), etag.clone())]),
             unknown: Vec::new(),
