@@ -178,7 +178,7 @@ async fn lost_answers_are_ambiguous_and_no_finding() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_is_acknowledged_and_dropped_is_found() {
-    let run = run(Mischief::DropsWrites { one_in: 40 }, 600).await;
+    let run = run(Mischief::DropsWrites { one_in: 8 }, 600).await;
     assert_eq!(run.verdict("acknowledged_writes_survive"), Verdict::Fail);
     assert_eq!(run.verdict("reads_are_linearizable"), Verdict::Fail);
 }
