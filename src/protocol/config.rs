@@ -246,7 +246,7 @@ pub struct Limits {
     pub peer_deadline_ms: u64,
     /// A lock that was not refreshed for so long is free again.
     pub lock_lease_ms: u64,
-    /// How long a request waits for its lock.
+    /// How long a request waits for its lock. Longer than a lease, so that a lock whose holder died refuses nobody.
     pub lock_wait_ms: u64,
     /// How often the queue of partial writes is worked through.
     pub heal_period_ms: u64,
@@ -288,7 +288,7 @@ impl Default for Limits {
             probe_period_ms: 1_000,
             peer_deadline_ms: 6_000,
             lock_lease_ms: 10_000,
-            lock_wait_ms: 10_000,
+            lock_wait_ms: 12_000,
             heal_period_ms: 1_000,
             heal_grace_s: 24 * 3_600,
             replacement_page: 1_000,

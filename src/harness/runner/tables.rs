@@ -286,7 +286,8 @@ impl Life<'_> {
                     (self.commit_once(index, &on).await, on.expect)
                 }
             };
-            let is_busy = expected == Expected::Done && heard.told.status == Some(BUSY);
+            let is_busy = heard.told.outcome == Meant::Refused && heard.told.status == Some(BUSY);
+            let is_busy = is_busy && matches!(expected, Expected::Done | Expected::Unknown);
             if !is_busy || attempt == ATTEMPTS_MAX {
                 return owed(step, expected, &heard);
             }
