@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 use tokio::sync::watch;
 
@@ -19,6 +21,8 @@ pub(crate) struct Network {
     links: Vec<Link>,
     lines: watch::Sender<Lines>,
     traps: Vec<Arc<Traps>>,
+    /// Why a line could not be opened again: what nodes see of each other is not what was asked for any more.
+    given_up: Mutex<Option<TestbedError>>,
 }
 
 impl Network {
@@ -35,7 +39,18 @@ impl Network {
                 links.push(Link::new(ends.0, ends.1, lines.subscribe(), None)?);
             }
         }
-        Ok(Self { links, lines, traps })
+        Ok(Self { links, lines, traps, given_up: Mutex::default() })
+    }
+
+    /// A line is closed that should be open: the run is not to be judged.
+    pub(super) fn give_up(&self, error: TestbedError) {
+        *self.given_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    /// Fails once a line was given up.
+    pub(super) fn check(&self) -> Result<(), TestbedError> {
+        let mut given_up = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        given_up.take().map_or(Ok(()), Err)
     }
 
     fn link(&self, from: Party, to: usize) -> &Link {
@@ -106,5 +121,65 @@ impl Network {
     /// Lifts a fault's traps; answers how many requests they were still waiting for.
     pub(crate) fn lift_trap(&self, node: usize, fault: u64) -> usize {
         self.traps[node].lift(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::BorrowedFd;
+    use std::os::fd::OwnedFd;
+
+    use nix::sys::socket::getsockopt;
+    use nix::sys::socket::sockopt::AcceptConn;
+    use tokio::net::TcpListener;
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// A second descriptor of every socket that listens on one of `ports`, as a child has them that was just forked.
+    #[expect(unsafe_code, reason = "descriptors are borrowed by their number")]
+    fn listeners(ports: &[u16]) -> Vec<OwnedFd> {
+        let fds = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let fds = fds.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let listens = |fd: &i32| {
+            // SAFETY: it is borrowed for two questions; one that was closed meanwhile answers with an error.
+            let borrowed = unsafe { BorrowedFd::borrow_raw(*fd) };
+            let name = nix::sys::socket::getsockname::<nix::sys::socket::SockaddrIn>(*fd);
+            let is_ours = name.is_ok_and(|name| ports.contains(&name.port()));
+            is_ours && getsockopt(&borrowed, AcceptConn).unwrap_or(false)
+        };
+        let fds = fds.filter(listens);
+        // SAFETY: as above.
+        fds.map(|fd| nix::unistd::dup(unsafe { BorrowedFd::borrow_raw(fd) }).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn lines_are_opened_again_while_a_child_still_has_their_sockets() {
+        let network = Network::new(2).unwrap();
+        let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = node.local_addr().unwrap();
+        for node in 0..2 {
+            network.open_node(node, target).await.unwrap();
+        }
+        let address = network.peer_address(0, 1);
+        let forked = listeners(&[address.port()]);
+        assert_eq!(forked.len(), 1);
+        network.close_node(0).await.unwrap();
+        TcpStream::connect(address).await.unwrap();
+        network.close_node(1).await.unwrap();
+        TcpStream::connect(address).await.unwrap_err();
+        network.open_node(1, target).await.unwrap();
+        TcpStream::connect(address).await.unwrap();
+        drop(forked);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_was_given_up_is_told_once() {
+        let network = Network::new(1).unwrap();
+        network.check().unwrap();
+        network.give_up(TestbedError::NotRunning { node: 0 });
+        network.check().unwrap_err();
+        network.check().unwrap();
     }
 }

@@ -173,6 +173,7 @@ impl Node {
         if self.is_running() {
             return Err(TestbedError::Running { node: self.index });
         }
+        self.network.check()?;
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.map_err(TestbedError::io("open log", &self.log))?;
         let (control, theirs) = Control::new()
@@ -184,6 +185,7 @@ impl Node {
         let on_end = move |_| async move {
             if let Err(error) = network.close_node(index).await {
                 tracing::error!(%error, node = index, "the lines of a dead node stay closed");
+                network.give_up(error);
             }
             events(Event::Node { node: index, state: NodeState::Dead });
             events(Event::Fence(Fence::NodeRestarted { node: index }));

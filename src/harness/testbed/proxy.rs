@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -14,6 +15,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
+use nix::sys::socket::Shutdown;
+use nix::sys::socket::shutdown;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -193,6 +196,11 @@ async fn serve(
             Some(_) = connections.join_next() => {}
             _ = &mut closed => break,
         }
+    }
+    // A child that was forked this moment, and has not become its program yet, has the listener too: closing ours would
+    // leave it listening, and whoever listens here next would be refused the port.
+    if let Err(error) = shutdown(listener.as_raw_fd(), Shutdown::Both) {
+        tracing::warn!(%error, "a proxy could not stop listening");
     }
     drop(listener);
     connections.shutdown().await;
