@@ -11,6 +11,10 @@ pub const REQUIREMENTS_MAX: usize = 1_024;
 /// The most updates of one commit.
 pub const UPDATES_MAX: usize = 1_024;
 
+/// The most bytes of the dotted names of all fields of what one request brings. The crate has each of them several times,
+/// by name, by id and in lower case: a long name of a struct counts with each of its fields.
+pub const NAMES_BYTES_MAX: usize = 512 << 10;
+
 /// The largest id of a schema, a field, a partition spec or a sort order. Iceberg keeps the two hundred ids below 2^31
 /// for its own columns; and where the crate counts on from the largest id there is always a next one.
 const ID_MAX: i64 = 1 << 30;
@@ -45,5 +49,61 @@ pub(super) fn ids_have_room(value: &Value) -> Result<(), Trouble> {
             ids_have_room(value)
         }),
         _ => Ok(()),
+    }
+}
+
+/// Refuses what a client sends if the crate could not count on from its ids, or its names are too much.
+pub(super) fn of_request(value: &Value) -> Result<(), Trouble> {
+    ids_have_room(value)?;
+    let mut left = NAMES_BYTES_MAX;
+    names_fit(value, 0, &mut left)
+}
+
+/// Takes the dotted names of the fields in `value` from what is `left`; it stands in one of `outer` bytes.
+fn names_fit(value: &Value, outer: usize, left: &mut usize) -> Result<(), Trouble> {
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| names_fit(item, outer, left)),
+        Value::Object(members) => {
+            let name = members.get("name").and_then(Value::as_str);
+            let name = name.filter(|_| members.contains_key("type"));
+            let path = outer + name.map_or(0, |name| name.len() + 1);
+            if name.is_some() {
+                *left = left.checked_sub(path).ok_or_else(|| {
+                    let max = NAMES_BYTES_MAX;
+                    Trouble::invalid(format!("the names of all fields have more than {max} bytes"))
+                })?;
+            }
+            members.values().try_for_each(|member| names_fit(member, path, left))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_of_fields_are_bounded_with_what_they_stand_in() {
+        let field =
+            |name: &str, of: Value| json!({"id": 1, "name": name, "required": false, "type": of});
+        let schema = |fields: Vec<Value>| json!({"type": "struct", "fields": fields});
+        let flat = |count: usize, length: usize| {
+            let name = "n".repeat(length);
+            schema((0..count).map(|_| field(&name, json!("long"))).collect())
+        };
+        of_request(&flat(10_000, 50)).unwrap();
+        of_request(&flat(1, NAMES_BYTES_MAX - 1)).unwrap();
+        of_request(&flat(1, NAMES_BYTES_MAX)).unwrap_err();
+        of_request(&flat(10_000, 60)).unwrap_err();
+        // One long name around many short ones.
+        of_request(&schema(vec![field(&"n".repeat(1_000), flat(400, 5))])).unwrap();
+        of_request(&schema(vec![field(&"n".repeat(1_000), flat(600, 5))])).unwrap_err();
+        let list = json!({"type": "list", "element-id": 3, "element": flat(600, 5)});
+        of_request(&json!({"schema": schema(vec![field(&"n".repeat(1_000), list)])})).unwrap_err();
+        // What is no field has a bound of its own.
+        of_request(&json!({"properties": {"name": "n".repeat(NAMES_BYTES_MAX)}})).unwrap();
     }
 }

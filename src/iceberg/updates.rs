@@ -100,7 +100,7 @@ struct Applied {
 
 impl Applied {
     fn then(mut self, update: &Value) -> Result<Self, Trouble> {
-        limits::ids_have_room(update)?;
+        limits::of_request(update)?;
         let action =
             update["action"].as_str().ok_or_else(|| Trouble::invalid("an update has no action"))?;
         let mut update = update.clone();

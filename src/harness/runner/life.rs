@@ -150,7 +150,7 @@ impl Life<'_> {
                 Step::Client(step) => self.visit(index, step).await?,
                 Step::Restart(restart) => self.restart(restart).await?,
                 Step::Inject(fault) => {
-                    self.tables.arming(fault, self.testbed.armed());
+                    self.arming(fault);
                     self.waiting.on_ourselves(format!("{} to strike", fault.name()));
                     self.background.inject(fault).await?;
                     self.recovered().await?;

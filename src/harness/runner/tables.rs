@@ -79,7 +79,7 @@ pub struct Tables {
     region: String,
     timeout: Duration,
     asks: AtomicU64,
-    /// Points that were armed before the fault that waits for the next request; `None` when none does.
+    /// How many points are armed once those of the last fault are; `None` when no request has to wait for that.
     arming: Mutex<Option<u64>>,
     /// The last single commit of each table.
     pub(super) last: Mutex<BTreeMap<String, Commit>>,
@@ -102,12 +102,6 @@ impl Tables {
             locations: Mutex::default(),
             hand: Mutex::default(),
         }
-    }
-
-    /// A fault is about to be armed, and so many points were armed before.
-    pub(super) fn arming(&self, fault: &Fault, before: u64) {
-        let waits = fault.trigger().at.is_some();
-        *self.arming.lock().unwrap_or_else(PoisonError::into_inner) = waits.then_some(before);
     }
 
     /// The prefix of a table that was asked for before.
@@ -427,16 +421,29 @@ impl Life<'_> {
         self.start_all().await
     }
 
+    /// A fault is about to be armed, on each node of its that runs.
+    pub(super) fn arming(&self, fault: &Fault) {
+        let trigger = fault.trigger();
+        let nodes = match trigger.on_node {
+            Some(node) => vec![node],
+            None => fault.nodes(self.plan.testbed.nodes),
+        };
+        let running = nodes.iter().filter(|node| self.testbed.process(**node).is_some()).count();
+        let points = self.testbed.armed() + u64::try_from(running).unwrap_or(u64::MAX);
+        *self.tables.arming.lock().unwrap_or_else(PoisonError::into_inner) =
+            trigger.at.is_some().then_some(points);
+    }
+
     /// Waits until the nodes have the point of the fault that the last step has armed: a single request passes it
     /// only once.
     ///
     /// # Errors
-    /// No node has it after [`ARMING_PATIENCE`]: the request would prove nothing.
+    /// Not every node has it after [`ARMING_PATIENCE`]: the request might prove nothing.
     pub(super) async fn armed(&self) -> Result<(), Trouble> {
         let arming = self.tables.arming.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(before) = arming else { return Ok(()) };
+        let Some(points) = arming else { return Ok(()) };
         let began = Instant::now();
-        while self.testbed.armed() == before {
+        while self.testbed.armed() < points {
             if began.elapsed() > ARMING_PATIENCE {
                 return Err(Trouble::NotArmed { within: ARMING_PATIENCE });
             }

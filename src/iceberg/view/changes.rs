@@ -117,14 +117,14 @@ struct Given {
 
 impl Given {
     fn schema(&mut self, schema: &Value) -> Result<Schema, Trouble> {
-        limits::ids_have_room(schema)?;
+        limits::of_request(schema)?;
         self.schemas.push(schema.clone());
         read("the schema", schema.clone())
     }
 
     /// The crate judges a version's time by the clock and by the log: it is shown none.
     fn version(&mut self, version: &Value) -> Result<ViewVersion, Trouble> {
-        limits::ids_have_room(version)?;
+        limits::of_request(version)?;
         if !version["timestamp-ms"].is_i64() {
             return Err(Trouble::invalid("a view version has no timestamp-ms"));
         }
@@ -146,7 +146,7 @@ fn then(
     update: &Value,
     given: &mut Given,
 ) -> Result<ViewMetadataBuilder, Trouble> {
-    limits::ids_have_room(update)?;
+    limits::of_request(update)?;
     let action =
         update["action"].as_str().ok_or_else(|| Trouble::invalid("an update has no action"))?;
     let what = format!("the update {action}");
