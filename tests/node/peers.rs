@@ -144,7 +144,11 @@ fn whoever_knows_the_secret_still_stays_in_the_drive() {
     for name in names {
         for target in [key("bucket", name), key(name, "k"), key(".rustfs.sys", name)] {
             let grant = Grant { resource: target.clone(), lock };
-            requests.push(DriveRequest::ReadKey { target: target.clone(), inline: true });
+            requests.push(DriveRequest::ReadKey {
+                target: target.clone(),
+                inline: true,
+                brief: false,
+            });
             requests.push(DriveRequest::ReadShard {
                 target: target.clone(),
                 data_dir: id,

@@ -24,17 +24,22 @@ use rustix::fs::fstat;
 use rustix::fs::makedev;
 use rustix::fs::openat2;
 use rustix::fs::statx;
+use rustix::io::Errno;
 use rustix::io::ReadWriteFlags;
 use rustix::io::preadv2;
 
 /// A path beneath a directory, as it is in the kernel's memory.
 fn open(beneath: BorrowedFd<'_>, path: &str, flags: OFlags) -> Option<OwnedFd> {
+    openat(beneath, path, flags).ok()
+}
+
+fn openat(beneath: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::CACHED
         | ResolveFlags::BENEATH
         | ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::NO_XDEV;
-    openat2(beneath, path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), resolve).ok()
+    openat2(beneath, path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), resolve)
 }
 
 fn open_file(beneath: BorrowedFd<'_>, path: &str) -> Option<OwnedFd> {
@@ -56,12 +61,20 @@ pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((makedev(seen.stx_dev_major, seen.stx_dev_minor), seen.stx_ino))
 }
 
-/// A whole file of at most `bytes_max` bytes in a directory that holds no other directory.
-pub(super) fn read_in_leaf(
+/// Whether it is known that a path leads to nothing.
+fn is_nothing(beneath: BorrowedFd<'_>, path: &str) -> bool {
+    matches!(openat(beneath, path, OFlags::PATH), Err(Errno::NOENT))
+}
+
+/// A whole file of at most `bytes_max` bytes in a directory that holds no other directories than those which `folders`
+/// makes of the file, and in none of them anything of the name `lacking`.
+pub(super) fn read_beside(
     root: BorrowedFd<'_>,
     directory: &str,
     name: &str,
     bytes_max: u64,
+    folders: &dyn Fn(&[u8]) -> Vec<String>,
+    lacking: &str,
 ) -> Option<Vec<u8>> {
     let directory = open(root, directory, OFlags::PATH | OFlags::DIRECTORY)?;
     let file = open_file(directory.as_fd(), name)?;
@@ -71,7 +84,15 @@ pub(super) fn read_in_leaf(
     }
     let bytes = read_exactly(&file, 0, usize::try_from(length).ok()?)?;
     // Looked at behind the file, as whoever waits does it.
-    (fstat(&directory).ok()?.st_nlink == 2).then_some(bytes)
+    let folders = folders(&bytes);
+    for folder in &folders {
+        let folder = open(directory.as_fd(), folder, OFlags::PATH | OFlags::DIRECTORY)?;
+        if !is_nothing(folder.as_fd(), lacking) {
+            return None;
+        }
+    }
+    let links = u64::try_from(folders.len()).ok()? + 2;
+    (fstat(&directory).ok()?.st_nlink == links).then_some(bytes)
 }
 
 /// Bytes of a file, exactly so many.
@@ -101,6 +122,9 @@ mod tests {
         let root = File::open(folder.path()).expect("a root");
         let root = root.as_fd();
 
+        let read_in_leaf = |root, directory, name, bytes_max| {
+            read_beside(root, directory, name, bytes_max, &|_| Vec::new(), "kept")
+        };
         assert_eq!(read_in_leaf(root, "a/leaf", "file", 8).as_deref(), Some(&b"contents"[..]));
         assert_eq!(read_at(root, "a/leaf/file", 3, 4).as_deref(), Some(&b"tent"[..]));
         assert_eq!(read_in_leaf(root, "a/leaf", "file", 7), None, "too long");
@@ -110,6 +134,20 @@ mod tests {
         assert_eq!(read_at(root, "../outside", 0, 1), None, "outside");
         fs::create_dir(folder.path().join("a/leaf/below")).expect("a folder");
         assert_eq!(read_in_leaf(root, "a/leaf", "file", 8), None, "no leaf any more");
+        let read = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            read_beside(root, "a/leaf", "file", 8, &|_| names.clone(), "kept").is_some()
+        };
+        assert!(!read(&["below"]), "whether it lacks the file is not known yet");
+        fs::metadata(folder.path().join("a/leaf/below/kept")).unwrap_err();
+        assert!(read(&["below"]));
+        assert!(!read(&["beside"]), "it is another one");
+        assert!(!read(&[]) && !read(&["below", "beside"]), "one more or less");
+        fs::write(folder.path().join("a/leaf/below/kept"), b"").expect("a file");
+        assert!(!read(&["below"]), "it is there");
+        fs::remove_file(folder.path().join("a/leaf/below/kept")).expect("removal");
+        fs::create_dir(folder.path().join("a/leaf/beside")).expect("a folder");
+        assert!(!read(&["below"]), "another one beside it");
 
         let seen = fs::metadata(folder.path()).expect("a folder");
         assert_eq!(identity(folder.path()), Some((seen.dev(), seen.ino())));

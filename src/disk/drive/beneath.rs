@@ -365,8 +365,15 @@ impl Files for Beneath {
         self.counts_links && at_once::identity(&self.path) == Some(self.identity)
     }
 
-    fn read_in_leaf_at_once(&self, directory: &str, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
-        at_once::read_in_leaf(self.root.as_fd(), directory, name, bytes_max)
+    fn read_beside_at_once(
+        &self,
+        directory: &str,
+        name: &str,
+        bytes_max: u64,
+        folders: &dyn Fn(&[u8]) -> Vec<String>,
+        lacking: &str,
+    ) -> Option<Vec<u8>> {
+        at_once::read_beside(self.root.as_fd(), directory, name, bytes_max, folders, lacking)
     }
 
     fn read_at_once(&self, path: &str, offset: u64, length: usize) -> Option<Vec<u8>> {

@@ -86,9 +86,16 @@ pub trait Files: Send + Sync {
     /// Whether path and descriptor of the root mean the same directory, as far as that is known without waiting.
     fn is_root_at_once(&self) -> bool;
 
-    /// A whole file of at most `bytes_max` bytes in a directory that holds no other directory, if it is there and
-    /// can be read without waiting.
-    fn read_in_leaf_at_once(&self, directory: &str, name: &str, bytes_max: u64) -> Option<Vec<u8>>;
+    /// A whole file of at most `bytes_max` bytes, if it can be read without waiting, and its directory is known to hold
+    /// no other directories than those which `folders` makes of the file, and none of them anything called `lacking`.
+    fn read_beside_at_once(
+        &self,
+        directory: &str,
+        name: &str,
+        bytes_max: u64,
+        folders: &dyn Fn(&[u8]) -> Vec<String>,
+        lacking: &str,
+    ) -> Option<Vec<u8>>;
 
     /// Exactly so many bytes of a file, if they can be read without waiting.
     fn read_at_once(&self, path: &str, offset: u64, length: usize) -> Option<Vec<u8>>;

@@ -80,6 +80,9 @@ pub enum DriveRequest {
         target: ObjectKey,
         /// Whether inline contents are wanted too.
         inline: bool,
+        /// Whether folders in which no metadata is kept may be left out.
+        #[serde(default)]
+        brief: bool,
     },
     /// Bytes of a shard file; fewer come back at its end. Answered by [`DriveReply::Bytes`].
     ReadShard {

@@ -336,9 +336,33 @@ impl Store {
         target: &ObjectKey,
         since_ns: i64,
         inline: bool,
+        enough: impl FnMut(&Copies) -> bool,
+    ) -> Copies {
+        let request = DriveRequest::ReadKey { target: target.clone(), inline, brief: false };
+        self.read_copies_as(set, target, since_ns, request, enough).await
+    }
+
+    /// As [`Store::read_copies`], for whoever reads: of folders there are those that keep metadata, and maybe no others.
+    pub(super) async fn read_copies_to_read(
+        &self,
+        set: usize,
+        target: &ObjectKey,
+        since_ns: i64,
+        inline: bool,
+        enough: impl FnMut(&Copies) -> bool,
+    ) -> Copies {
+        let request = DriveRequest::ReadKey { target: target.clone(), inline, brief: true };
+        self.read_copies_as(set, target, since_ns, request, enough).await
+    }
+
+    async fn read_copies_as(
+        &self,
+        set: usize,
+        target: &ObjectKey,
+        since_ns: i64,
+        request: DriveRequest,
         mut enough: impl FnMut(&Copies) -> bool,
     ) -> Copies {
-        let request = DriveRequest::ReadKey { target: target.clone(), inline };
         let drives = self.drives(set).len();
         let mut asked: Asked = self.start(set, (0..drives).map(|slot| (slot, request.clone())));
         let mut copies = Copies::new(set, target.clone(), since_ns, drives);
@@ -365,7 +389,7 @@ impl Store {
         needed: usize,
         inline: bool,
     ) -> Result<Copies, StoreError> {
-        let request = DriveRequest::ReadKey { target: target.clone(), inline };
+        let request = DriveRequest::ReadKey { target: target.clone(), inline, brief: false };
         let drives = self.drives(set).len();
         let mut asked = self.start(set, (0..drives).map(|slot| (slot, request.clone())));
         let is_good = |(_, answer): &Answer| answer.is_ok();

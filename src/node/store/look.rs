@@ -49,7 +49,7 @@ impl Store {
     ) -> Result<Seen, StoreError> {
         let lock = self.lock(target, LockMode::Shared).await?;
         let enough = |copies: &Copies| !patient && copies.read(want, false).is_ok();
-        let copies = self.read_copies(set, target, since_ns, inline, enough).await;
+        let copies = self.read_copies_to_read(set, target, since_ns, inline, enough).await;
         if let Ok(found) = copies.read(want, true) {
             if lock.is_held() {
                 return Ok(Seen { copies, found, lock });

@@ -1,5 +1,7 @@
 //! Reading one key: its metadata, its folders, its shards.
 
+use std::collections::BTreeSet;
+
 use nix::errno::Errno;
 use uuid::Uuid;
 
@@ -14,6 +16,8 @@ use crate::disk::drive::Folder;
 use crate::disk::drive::KeyCopy;
 use crate::disk::drive::error_at;
 use crate::disk::drive::files::Entry;
+use crate::disk::format::xl_meta::Version;
+use crate::disk::format::xl_meta::XlMeta;
 use crate::disk::layout;
 use crate::value::ObjectKey;
 
@@ -21,14 +25,26 @@ use crate::value::ObjectKey;
 const AT_ONCE_BYTES_MAX: usize = 320 << 10;
 
 impl LocalDrive {
-    pub(super) fn read_key(&self, target: &ObjectKey, inline: bool) -> Result<KeyCopy, DriveError> {
+    pub(super) fn read_key(
+        &self,
+        target: &ObjectKey,
+        inline: bool,
+        brief: bool,
+    ) -> Result<KeyCopy, DriveError> {
         self.guard_reads()?;
         let directory = directory_of(target)?;
         let rebuilding = self.state().rebuilding;
         let meta = self.read_meta(&format!("{directory}/{}", layout::META_FILE))?;
         let meta = meta.map(|bytes| if inline { bytes } else { without_inline(bytes) });
         let bucket = meta.is_some() || self.exists(&target.bucket)?;
-        let folders = if bucket { self.folders(&directory)? } else { Vec::new() };
+        let mut folders = if bucket { self.folders(&directory)? } else { Vec::new() };
+        if brief {
+            for folder in folders.extract_if(.., |folder| folder.backup.is_none()) {
+                // Asked for by its name, it is known to the next reader who does not wait.
+                let id = folder.id.hyphenated();
+                let _ = self.files.length(&format!("{directory}/{id}/{}", layout::META_BACKUP));
+            }
+        }
         Ok(KeyCopy { meta, bucket, folders, rebuilding })
     }
 
@@ -45,12 +61,15 @@ impl LocalDrive {
             return None;
         }
         match request {
-            DriveRequest::ReadKey { target, inline } => {
+            DriveRequest::ReadKey { target, inline, brief } => {
                 let directory = directory_of(target).ok()?;
-                let meta = self.files.read_in_leaf_at_once(
+                let folders = |meta: &[u8]| if *brief { data_dirs(meta) } else { Vec::new() };
+                let meta = self.files.read_beside_at_once(
                     &directory,
                     layout::META_FILE,
                     AT_ONCE_BYTES_MAX as u64,
+                    &folders,
+                    layout::META_BACKUP,
                 )?;
                 let meta = if *inline { meta } else { without_inline(meta) };
                 let folders = Vec::new();
@@ -157,6 +176,15 @@ pub(super) fn holds_keys(inside: &[Entry]) -> bool {
 }
 
 /// A metadata file cut behind the checksum of its metadata block.
+/// The data directories that should lie beside a metadata file, by their names.
+fn data_dirs(meta: &[u8]) -> Vec<String> {
+    let Ok(meta) = XlMeta::parse(meta) else { return Vec::new() };
+    let outside = meta.versions().iter().filter(|version| meta.inline(version.id()).is_none());
+    let ids = outside.filter_map(Version::as_object).map(|object| object.data_dir);
+    let ids: BTreeSet<Uuid> = ids.collect();
+    ids.iter().map(|id| id.hyphenated().to_string()).collect()
+}
+
 pub(super) fn without_inline(mut bytes: Vec<u8>) -> Vec<u8> {
     const BLOCK: usize = 13;
     const CHECKSUM: usize = 5;

@@ -175,8 +175,8 @@ impl Drive for LocalDrive {
             DriveRequest::RemoveBucket { grant, bucket } => {
                 self.remove_bucket(&grant, &bucket).map(done)
             }
-            DriveRequest::ReadKey { target, inline } => {
-                self.read_key(&target, inline).map(|copy| DriveReply::Key(Box::new(copy)))
+            DriveRequest::ReadKey { target, inline, brief } => {
+                self.read_key(&target, inline, brief).map(|copy| DriveReply::Key(Box::new(copy)))
             }
             DriveRequest::ReadShard { target, data_dir, part, offset, length } => {
                 self.read_shard(&target, data_dir, part, offset, length).map(DriveReply::Bytes)

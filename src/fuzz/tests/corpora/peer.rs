@@ -61,7 +61,7 @@ pub(super) fn write_peer(files: &BTreeMap<String, Vec<u8>>) {
             },
         ),
         ("make-bucket", DriveRequest::MakeBucket { grant: grant(), bucket: "bucket".to_owned() }),
-        ("read-key", DriveRequest::ReadKey { target: object(), inline: true }),
+        ("read-key", DriveRequest::ReadKey { target: object(), inline: true, brief: false }),
         (
             "read-shard",
             DriveRequest::ReadShard {

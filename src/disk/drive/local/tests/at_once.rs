@@ -16,7 +16,9 @@ fn reads_of_what_is_in_memory_are_answered_at_once() {
     let bench = Bench::new();
     put_inline(&bench, "small", VersionId::NULL, 5);
     put_large(&bench, "large", VersionId::NULL, 6);
-    let read = |key: &str, inline| DriveRequest::ReadKey { target: at(key), inline };
+    let read_as =
+        |key: &str, inline, brief| DriveRequest::ReadKey { target: at(key), inline, brief };
+    let read = |key: &str, inline| read_as(key, inline, false);
     for inline in [true, false] {
         let Some(reply) = bench.drive.at_once(&read("small", inline)) else {
             println!(
@@ -34,6 +36,15 @@ fn reads_of_what_is_in_memory_are_answered_at_once() {
     assert_eq!(bench.drive.at_once(&shard("large", 7, 13)), None, "not there");
     assert_eq!(bench.drive.at_once(&read("large", true)), None, "it has a folder");
     assert_eq!(bench.drive.at_once(&read("none", true)), None, "not there");
+    let brief = read_as("large", true, true);
+    let folder = bench.folder.path().join(format!("bkt/large/{}", data_dir(6)));
+    let told = bench.drive.perform(brief.clone());
+    assert_eq!(bench.drive.at_once(&brief).map(Ok), Some(told));
+    fs::write(folder.join(layout::META_BACKUP), b"").unwrap();
+    assert_eq!(bench.drive.at_once(&brief), None, "something is kept there");
+    fs::remove_file(folder.join(layout::META_BACKUP)).unwrap();
+    fs::create_dir(bench.folder.path().join(format!("bkt/large/{}", data_dir(7)))).unwrap();
+    assert_eq!(bench.drive.at_once(&brief), None, "another folder is there");
     assert_eq!(bench.drive.at_once(&read("../small", true)), None, "no key");
     assert_eq!(bench.drive.at_once(&DriveRequest::ListBuckets), None, "no such read");
     fs::create_dir(bench.folder.path().join("bkt/small/below")).unwrap();
@@ -45,7 +56,7 @@ fn reads_of_what_is_in_memory_are_answered_at_once() {
 fn a_drive_that_is_not_ours_answers_nothing_at_once() {
     let bench = Bench::new();
     put_inline(&bench, "small", VersionId::NULL, 5);
-    let read = DriveRequest::ReadKey { target: at("small"), inline: true };
+    let read = DriveRequest::ReadKey { target: at("small"), inline: true, brief: false };
     if bench.drive.at_once(&read).is_none() {
         println!("skipped: the file system of temporary files does not say what it has in memory");
         return;

@@ -111,7 +111,7 @@ impl Bench {
     }
 
     fn key(&self, key: &str) -> KeyCopy {
-        let request = DriveRequest::ReadKey { target: at(key), inline: true };
+        let request = DriveRequest::ReadKey { target: at(key), inline: true, brief: false };
         let at_once = self.drive.at_once(&request);
         let reply = self.drive.perform(request).unwrap();
         assert!(at_once.is_none_or(|it| it == reply), "{key} is another thing at once");
