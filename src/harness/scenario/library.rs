@@ -161,6 +161,7 @@ built_in! {
         "commits-whose-answers-are-lost-are-looked-for",
         "commits-whose-answers-are-lost-are-sent-again",
         "cutover-of-two-warehouses-under-writers",
+        "each-verification-fails-for-a-cause-of-its-own",
         "each-verification-fails-once",
         "eight-writers-on-one-table",
         "every-changing-route-around-a-cutover",
