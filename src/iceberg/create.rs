@@ -91,8 +91,9 @@ pub fn create_table(request: &CreateTable, fresh: &Fresh<'_>) -> Result<Metadata
     let spec = request.partition_spec.clone().filter(|spec| !spec.is_null());
     let order = request.write_order.clone().filter(|order| !order.is_null());
     for part in [Some(&given), spec.as_ref(), order.as_ref()].into_iter().flatten() {
-        limits::of_request(part)?;
+        limits::ids_have_room(part)?;
     }
+    limits::names_are_few([&given])?;
     let schema: Schema = read("the schema", given.clone())?;
     let spec: UnboundPartitionSpec =
         spec.map_or_else(|| Ok(UnboundPartitionSpec::default()), |spec| read("the spec", spec))?;

@@ -52,11 +52,18 @@ pub(super) fn ids_have_room(value: &Value) -> Result<(), Trouble> {
     }
 }
 
-/// Refuses what a client sends if the crate could not count on from its ids, or its names are too much.
-pub(super) fn of_request(value: &Value) -> Result<(), Trouble> {
-    ids_have_room(value)?;
+/// Refuses more updates than a commit has, or more names than one request has.
+pub(super) fn updates_fit(updates: &[Value]) -> Result<(), Trouble> {
+    if updates.len() > UPDATES_MAX {
+        return Err(Trouble::invalid(format!("a commit has at most {UPDATES_MAX} updates")));
+    }
+    names_are_few(updates)
+}
+
+/// Refuses the parts of a request whose names are too much together.
+pub(super) fn names_are_few<'a>(parts: impl IntoIterator<Item = &'a Value>) -> Result<(), Trouble> {
     let mut left = NAMES_BYTES_MAX;
-    names_fit(value, 0, &mut left)
+    parts.into_iter().try_for_each(|part| names_fit(part, 0, &mut left))
 }
 
 /// Takes the dotted names of the fields in `value` from what is `left`; it stands in one of `outer` bytes.
@@ -87,6 +94,7 @@ mod tests {
 
     #[test]
     fn names_of_fields_are_bounded_with_what_they_stand_in() {
+        let of_request = |part: &Value| names_are_few([part]);
         let field =
             |name: &str, of: Value| json!({"id": 1, "name": name, "required": false, "type": of});
         let schema = |fields: Vec<Value>| json!({"type": "struct", "fields": fields});
@@ -103,6 +111,10 @@ mod tests {
         of_request(&schema(vec![field(&"n".repeat(1_000), flat(600, 5))])).unwrap_err();
         let list = json!({"type": "list", "element-id": 3, "element": flat(600, 5)});
         of_request(&json!({"schema": schema(vec![field(&"n".repeat(1_000), list)])})).unwrap_err();
+        // Of parts that would do by themselves.
+        let part = flat(6_000, 50);
+        names_are_few([&part]).unwrap();
+        names_are_few([&part, &part]).unwrap_err();
         // What is no field has a bound of its own.
         of_request(&json!({"properties": {"name": "n".repeat(NAMES_BYTES_MAX)}})).unwrap();
     }

@@ -62,10 +62,7 @@ pub fn apply(
     updates: &[Value],
     moment: &Moment<'_>,
 ) -> Result<Metadata, Trouble> {
-    if updates.len() > limits::UPDATES_MAX {
-        let max = limits::UPDATES_MAX;
-        return Err(Trouble::invalid(format!("a commit has at most {max} updates")));
-    }
+    limits::updates_fit(updates)?;
     let mut applied = Applied {
         builder: metadata.builder()?,
         given: Given::default(),
@@ -100,7 +97,7 @@ struct Applied {
 
 impl Applied {
     fn then(mut self, update: &Value) -> Result<Self, Trouble> {
-        limits::of_request(update)?;
+        limits::ids_have_room(update)?;
         let action =
             update["action"].as_str().ok_or_else(|| Trouble::invalid("an update has no action"))?;
         let mut update = update.clone();

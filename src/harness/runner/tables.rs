@@ -428,7 +428,8 @@ impl Life<'_> {
             Some(node) => vec![node],
             None => fault.nodes(self.plan.testbed.nodes),
         };
-        let running = nodes.iter().filter(|node| self.testbed.process(**node).is_some()).count();
+        let running =
+            nodes.iter().filter(|node| self.testbed.process(**node).is_some()).count().max(1);
         let points = self.testbed.armed() + u64::try_from(running).unwrap_or(u64::MAX);
         *self.tables.arming.lock().unwrap_or_else(PoisonError::into_inner) =
             trigger.at.is_some().then_some(points);

@@ -59,6 +59,7 @@ impl CreateView {
 /// `Invalid` for a schema or version that is none, or a dialect with two queries.
 pub fn create_view(request: &CreateView, fresh: &Fresh<'_>) -> Result<View, Trouble> {
     let mut given = Given::default();
+    limits::names_are_few([&request.schema])?;
     let schema: Schema = given.schema(&request.schema)?;
     let mut version = request.view_version.clone();
     // A client that leaves out its own numbers, or does not know the schema's, gets ours.
@@ -85,10 +86,7 @@ pub fn create_view(request: &CreateView, fresh: &Fresh<'_>) -> Result<View, Trou
 /// # Errors
 /// `Invalid` for an update that is unknown, malformed or not possible; `Unsupported` for another format version.
 pub fn apply_view(view: &View, updates: &[Value], now_ms: i64) -> Result<View, Trouble> {
-    if updates.len() > limits::UPDATES_MAX {
-        let max = limits::UPDATES_MAX;
-        return Err(Trouble::invalid(format!("a commit has at most {max} updates")));
-    }
+    limits::updates_fit(updates)?;
     let mut builder = view.seen.clone().into_builder();
     let mut given = Given::default();
     for update in updates {
@@ -117,14 +115,14 @@ struct Given {
 
 impl Given {
     fn schema(&mut self, schema: &Value) -> Result<Schema, Trouble> {
-        limits::of_request(schema)?;
+        limits::ids_have_room(schema)?;
         self.schemas.push(schema.clone());
         read("the schema", schema.clone())
     }
 
     /// The crate judges a version's time by the clock and by the log: it is shown none.
     fn version(&mut self, version: &Value) -> Result<ViewVersion, Trouble> {
-        limits::of_request(version)?;
+        limits::ids_have_room(version)?;
         if !version["timestamp-ms"].is_i64() {
             return Err(Trouble::invalid("a view version has no timestamp-ms"));
         }
@@ -146,7 +144,7 @@ fn then(
     update: &Value,
     given: &mut Given,
 ) -> Result<ViewMetadataBuilder, Trouble> {
-    limits::of_request(update)?;
+    limits::ids_have_room(update)?;
     let action =
         update["action"].as_str().ok_or_else(|| Trouble::invalid("an update has no action"))?;
     let what = format!("the update {action}");

@@ -342,20 +342,8 @@ impl Store {
         self.read_copies_as(set, target, since_ns, request, enough).await
     }
 
-    /// As [`Store::read_copies`], for whoever reads: of folders there are those that keep metadata, and maybe no others.
-    pub(super) async fn read_copies_to_read(
-        &self,
-        set: usize,
-        target: &ObjectKey,
-        since_ns: i64,
-        inline: bool,
-        enough: impl FnMut(&Copies) -> bool,
-    ) -> Copies {
-        let request = DriveRequest::ReadKey { target: target.clone(), inline, brief: true };
-        self.read_copies_as(set, target, since_ns, request, enough).await
-    }
-
-    async fn read_copies_as(
+    /// As [`Store::read_copies`], with a [`DriveRequest::ReadKey`] of the caller's.
+    pub(super) async fn read_copies_as(
         &self,
         set: usize,
         target: &ObjectKey,

@@ -12,6 +12,7 @@ use super::copies::Copies;
 use super::copies::Found;
 use super::copies::Want;
 use super::settle;
+use crate::disk::drive::DriveRequest;
 use crate::node::seams::LockMode;
 use crate::protocol::object::quorum;
 use crate::value::ObjectKey;
@@ -49,7 +50,9 @@ impl Store {
     ) -> Result<Seen, StoreError> {
         let lock = self.lock(target, LockMode::Shared).await?;
         let enough = |copies: &Copies| !patient && copies.read(want, false).is_ok();
-        let copies = self.read_copies_to_read(set, target, since_ns, inline, enough).await;
+        // Of folders only those matter here in which metadata is kept.
+        let request = DriveRequest::ReadKey { target: target.clone(), inline, brief: true };
+        let copies = self.read_copies_as(set, target, since_ns, request, enough).await;
         if let Ok(found) = copies.read(want, true) {
             if lock.is_held() {
                 return Ok(Seen { copies, found, lock });

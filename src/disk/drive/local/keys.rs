@@ -175,7 +175,6 @@ pub(super) fn holds_keys(inside: &[Entry]) -> bool {
     inside.iter().any(|entry| entry.is_directory || entry.name == layout::META_FILE)
 }
 
-/// A metadata file cut behind the checksum of its metadata block.
 /// The data directories that should lie beside a metadata file, by their names.
 fn data_dirs(meta: &[u8]) -> Vec<String> {
     let Ok(meta) = XlMeta::parse(meta) else { return Vec::new() };
@@ -185,6 +184,7 @@ fn data_dirs(meta: &[u8]) -> Vec<String> {
     ids.iter().map(|id| id.hyphenated().to_string()).collect()
 }
 
+/// A metadata file cut behind the checksum of its metadata block.
 pub(super) fn without_inline(mut bytes: Vec<u8>) -> Vec<u8> {
     const BLOCK: usize = 13;
     const CHECKSUM: usize = 5;
