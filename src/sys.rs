@@ -55,6 +55,18 @@ pub fn begin_writeback(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Re
     check(unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) }).map(drop)
 }
 
+/// Writes what of a file lies dirty in memory to its device, and waits until that took it: it is not flushed.
+///
+/// # Errors
+/// The device did not take it, or what was written before, or the file system does not know how.
+pub fn write_back(file: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+        | libc::SYNC_FILE_RANGE_WRITE
+        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: sync_file_range takes no pointers; the descriptor lives over the call.
+    check(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) }).map(drop)
+}
+
 /// Ends the process at once: no unwinding, no destructors, no waiting for threads.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes no pointers and does not return.

@@ -60,6 +60,10 @@ impl Rules for Bent {
         !self.has(Defect::SkipsDirectorySync) && self.sound.syncs_directories()
     }
 
+    fn writes_contents_first(&self) -> bool {
+        !self.has(Defect::NamesBeforeContents) && self.sound.writes_contents_first()
+    }
+
     fn heals_markers(&self) -> bool {
         !self.has(Defect::PurgesPartialMarkers) && self.sound.heals_markers()
     }
@@ -112,13 +116,14 @@ mod tests {
     use crate::node::replacement;
 
     /// What each rule answers, in one line.
-    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 14]) {
+    fn answers(rules: &dyn Rules) -> (usize, i64, [bool; 15]) {
         let flags = [
             rules.verifies_frames(),
             rules.heals_by_contents(),
             rules.admits_the_unknown(),
             rules.replaces_null_versions(),
             rules.syncs_directories(),
+            rules.writes_contents_first(),
             rules.heals_markers(),
             rules.walks_below_keys(),
             rules.discards_staging(),
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn every_defect_bends_exactly_one_rule() {
         let after_the_newest = 9 * SECOND_NS + 1;
-        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 14]));
+        assert_eq!(answers(&*rules(&[])), (3, after_the_newest, [true; 15]));
         // Those of replacements bend no rule but the course of a generation.
         let of_rules = Defect::ALL.iter().filter(|it| !replacement::bends_course(**it));
         for defect in of_rules {

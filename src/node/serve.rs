@@ -52,6 +52,7 @@ use crate::node::peer::server::PeerServer;
 use crate::node::peer::words;
 use crate::node::s3::Gateway;
 use crate::node::s3::access::Gate;
+use crate::node::s3::attributes;
 use crate::node::s3::buckets::REGION;
 use crate::node::s3::forms;
 use crate::node::s3::forms::Forms;
@@ -279,7 +280,7 @@ impl Server {
                 match is_form {
                     true => forms.answer(request).await,
                     false => match handed_on(request).await {
-                        Ok(request) => s3.call(request).await?,
+                        Ok(request) => attributes::finished(s3.call(request).await?),
                         Err(refusal) => refused(refusal),
                     },
                 }

@@ -93,6 +93,8 @@ pub enum Defect {
     AcknowledgesBeforeQuorum,
     /// A drive reports a directory flush without doing it.
     SkipsDirectorySync,
+    /// A drive gives names to contents that its device does not have yet.
+    NamesBeforeContents,
     /// A new null version is put beside the old one instead of replacing it.
     KeepsTwoNullVersions,
     /// The healer reports a drive as healed after looking at names and lengths only.
@@ -136,6 +138,7 @@ impl Defect {
     pub const ALL: &[Self] = &[
         Self::AcknowledgesBeforeQuorum,
         Self::SkipsDirectorySync,
+        Self::NamesBeforeContents,
         Self::KeepsTwoNullVersions,
         Self::HealsWithoutChecking,
         Self::RefusesTheUnknown,

@@ -33,6 +33,10 @@ pub trait Rules: Send + Sync {
     fn syncs_directories(&self) -> bool {
         true
     }
+    /// Whether contents are on their device before they are given a name.
+    fn writes_contents_first(&self) -> bool {
+        true
+    }
     /// Whether a delete marker that not every drive has is brought to the others.
     fn heals_markers(&self) -> bool {
         true

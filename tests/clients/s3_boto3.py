@@ -557,6 +557,8 @@ def checksums_of_uploads(w):
     attributes = w.s3.get_object_attributes(
         Bucket=bucket, Key="SHA256",
         ObjectAttributes=["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"])
+    # Of all answers this one has its ETag without quotes.
+    same(attributes["ETag"], w.s3.head_object(Bucket=bucket, Key="SHA256")["ETag"].strip('"'))
     same((attributes["ObjectSize"], attributes["ObjectParts"]["TotalPartsCount"],
           [part["Size"] for part in attributes["ObjectParts"]["Parts"]]),
          (len(whole), 2, [len(part) for part in parts]))

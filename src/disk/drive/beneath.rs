@@ -5,8 +5,10 @@
 //!
 //! # Sources
 //!
-//! openat2(2), renameat2(2), flock(2), syncfs(2); of the kernel's own source `fs/sync.c` and `ext4_sync_fs`, for what a
-//! flush of a whole file system tells and what it does not.
+//! openat2(2), renameat2(2), flock(2), sync_file_range(2). Of the kernel's own source, for what a journal orders:
+//! `fs/jbd2/commit.c` (the block that ends a transaction is written behind a flush of the device, and flushed itself),
+//! `ext4_end_io_end` and `xfs_end_ioend` (pages count as written only after the extents that hold them were entered),
+//! `xlog_cil_push_work` (as jbd2, for xfs); `fs/jbd2/journal.c` for what a journal is called under `/proc/fs/jbd2`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -36,6 +38,7 @@ use nix::sys::stat::FileStat;
 use nix::sys::stat::Mode;
 use nix::sys::stat::fstat;
 use nix::sys::stat::fstatat;
+use nix::sys::stat::futimens;
 use nix::sys::stat::lstat;
 use nix::sys::stat::mkdirat;
 use nix::sys::statfs::EXT4_SUPER_MAGIC;
@@ -45,14 +48,15 @@ use nix::sys::statfs::XFS_SUPER_MAGIC;
 use nix::sys::statfs::fstatfs;
 use nix::sys::statvfs::FsFlags;
 use nix::sys::statvfs::fstatvfs;
+use nix::sys::time::TimeSpec;
 use nix::unistd::UnlinkatFlags;
 use nix::unistd::fdatasync;
 use nix::unistd::fsync;
 use nix::unistd::linkat;
-use nix::unistd::syncfs;
 use nix::unistd::unlinkat;
 
 use super::at_once;
+use super::files::AfterWrite;
 use super::files::Entry;
 use super::files::Files;
 use super::files::Lock;
@@ -75,25 +79,30 @@ pub struct Beneath {
     /// `st_dev` and inode of the root as it was opened.
     identity: (u64, u64),
     may_be_unmounted: bool,
-    /// Whether `syncfs` can be believed here.
-    flushes_all: bool,
+    /// Whether a journal orders what is changed.
+    is_ordered: bool,
     /// Whether a directory's links tell how many directories it holds.
     counts_links: bool,
 }
 
-/// Since this kernel `syncfs` tells of failed writes (5.8), of what a file system says itself (5.17), and of an ext4
-/// that was shut down (6.8).
-const SYNCFS_TELLS_SINCE: (u32, u32) = (6, 8);
-
-/// Whether this kernel is not older than `since`; `false` when it does not say.
-fn kernel_is_since(since: (u32, u32)) -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
-    release.is_ok_and(|release| release_is_since(&release, since))
+/// Whether an ext4 has a journal of its own, on the same device: without one nothing is ordered, and a journal elsewhere
+/// says nothing of what this device has of contents. `false` when the kernel does not tell.
+fn has_own_journal(device: u64) -> bool {
+    let (major, minor) = (nix::libc::major(device), nix::libc::minor(device));
+    let Ok(device) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
+        return false;
+    };
+    let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    std::fs::read_dir("/proc/fs/jbd2").is_ok_and(|journals| {
+        let names = journals.flatten().map(|journal| journal.file_name());
+        names.into_iter().any(|journal| is_journal_of(&journal.to_string_lossy(), &name))
+    })
 }
 
-fn release_is_since(release: &str, since: (u32, u32)) -> bool {
-    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(str::parse::<u32>);
-    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= since)
+/// Whether `journal`, as the kernel calls it, is one within the device `name`: that has its inode behind the name.
+fn is_journal_of(journal: &str, name: &str) -> bool {
+    let inode = journal.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+    inode.is_some_and(|inode| inode.parse::<u64>().is_ok())
 }
 
 /// A directory that was opened on the way to a name, or the root.
@@ -139,8 +148,8 @@ impl Beneath {
             root,
             identity: identity(&here),
             may_be_unmounted: allow_unmounted,
-            flushes_all: is_one_of(&[EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC])
-                && kernel_is_since(SYNCFS_TELLS_SINCE),
+            is_ordered: kind == XFS_SUPER_MAGIC
+                || kind == EXT4_SUPER_MAGIC && has_own_journal(here.st_dev),
             counts_links: is_one_of(&[EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC]),
         })
     }
@@ -313,15 +322,21 @@ impl Files for Beneath {
         mkdirat(&parent, name, DIRECTORY_MODE)
     }
 
-    fn write(&self, path: &str, bytes: &[u8], flush: Option<&mut bool>) -> Result<(), Errno> {
+    fn write(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        then: Option<(AfterWrite, &mut bool)>,
+    ) -> Result<(), Errno> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC;
         let file = File::from(self.open_at(path, flags)?);
         file.write_all_at(bytes, 0).map_err(|error| errno(&error))?;
-        if let Some(reached) = flush {
-            *reached = true;
-            fdatasync(&file)?;
+        let Some((then, reached)) = then else { return Ok(()) };
+        *reached = true;
+        match then {
+            AfterWrite::WriteBack => sys::write_back(file.as_fd()).map_err(|error| errno(&error)),
+            AfterWrite::Sync => fdatasync(&file),
         }
-        Ok(())
     }
 
     fn write_at(&self, path: &str, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
@@ -344,14 +359,20 @@ impl Files for Beneath {
         fsync(self.open_at(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
     }
 
-    fn flushes_all(&self) -> bool {
-        self.flushes_all
+    fn is_ordered(&self) -> bool {
+        self.is_ordered
     }
 
-    fn sync_all(&self) -> Result<(), Errno> {
-        syncfs(&self.root)?;
+    fn write_back(&self, path: &str) -> Result<(), Errno> {
+        sys::write_back(self.open_at(path, OFlag::O_WRONLY)?.as_fd()).map_err(|error| errno(&error))
+    }
+
+    fn sync_ordered(&self, directory: &str) -> Result<(), Errno> {
+        let directory = self.open_at(directory, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
+        futimens(&directory, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?;
+        fsync(&directory)?;
         // Of a file system that was made read-only, as an error makes it, there is nothing to flush: no failure is told.
-        match fstatvfs(self.root.as_fd())?.flags().contains(FsFlags::ST_RDONLY) {
+        match fstatvfs(&directory)?.flags().contains(FsFlags::ST_RDONLY) {
             true => Err(Errno::EROFS),
             false => Ok(()),
         }
@@ -450,9 +471,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_of_the_kernel_are_compared_by_number() {
-        let since = |release| release_is_since(release, (6, 8));
-        assert!(["6.8.0-31-generic", "6.18.44-x", "7.0", "10.1-rc1"].into_iter().all(since));
-        assert!(!["6.7.12", "5.15.0", "4.19", "6", "", "next-6.9"].into_iter().any(since));
+    fn a_journal_is_known_by_its_device_and_inode() {
+        assert!(is_journal_of("loop0-8", "loop0") && is_journal_of("dm-3-8", "dm-3"));
+        // Another device's, and one that is a device of its own.
+        assert!(!is_journal_of("loop01-8", "loop0") && !is_journal_of("dm-3", "dm-3"), "others");
+        assert!(!is_journal_of("loop0", "loop0") && !is_journal_of("loop0-8", "loop"));
     }
 }

@@ -30,6 +30,15 @@ pub struct Room {
     pub free_inodes: u64,
 }
 
+/// What is done with a file after it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterWrite {
+    /// It is [written back](Files::write_back).
+    WriteBack,
+    /// It is flushed.
+    Sync,
+}
+
 /// A lock on a file, held until the value ends.
 pub struct Lock {
     /// The inode that is locked, whatever its name stands for by now.
@@ -62,8 +71,13 @@ pub trait Files: Send + Sync {
     /// Makes one directory.
     fn make_directory(&self, path: &str) -> Result<(), Errno>;
 
-    /// Writes a new file, or over the whole of an old one; flushes it when asked.
-    fn write(&self, path: &str, bytes: &[u8], flush: Option<&mut bool>) -> Result<(), Errno>;
+    /// Writes a new file, or over the whole of an old one; what comes `then` is told to have been reached.
+    fn write(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        then: Option<(AfterWrite, &mut bool)>,
+    ) -> Result<(), Errno>;
 
     /// Writes into a file, which is made if need be.
     fn write_at(&self, path: &str, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
@@ -74,11 +88,17 @@ pub trait Files: Send + Sync {
     /// Flushes a directory's names.
     fn sync_directory(&self, path: &str) -> Result<(), Errno>;
 
-    /// Whether [`sync_all`](Self::sync_all) tells of every failure, so that it may stand for all other flushes.
-    fn flushes_all(&self) -> bool;
+    /// Whether the file system makes what is changed of names, lengths and places durable in the order in which it was
+    /// changed, by a journal, so that a flush of the last is one of all.
+    fn is_ordered(&self) -> bool;
 
-    /// Flushes everything that was written so far, contents and names.
-    fn sync_all(&self) -> Result<(), Errno>;
+    /// Writes a file's contents to the device, and waits until it took them. It may still lose them: but where the file
+    /// system is ordered, it makes no name that is changed after this durable without them.
+    fn write_back(&self, path: &str) -> Result<(), Errno>;
+
+    /// Flushes all names that were changed so far, on a file system that is ordered, and with them what was written
+    /// back. Changes when `directory` was changed: a flush of what has not changed since is none.
+    fn sync_ordered(&self, directory: &str) -> Result<(), Errno>;
 
     /// Whether a directory is known to hold no other directory. `false` where only a listing tells.
     fn has_no_directories(&self, path: &str) -> Result<bool, Errno>;

@@ -32,6 +32,8 @@ use crate::harness::testbed::drives::Drives;
 
 /// The least that is asked for: one block.
 const BLOCK_BYTES: i64 = 4096;
+/// How often a drive is filled before it is left as it is.
+const PASSES_MAX: usize = 8;
 /// How long a file system may take to give room back.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks for it.
@@ -55,9 +57,10 @@ pub(super) async fn inject(fault: &FillDrive, scene: &Scene<'_>) -> Injected {
         Ok((taken, full(&hardware, &all)))
     })
     .await?;
-    let standing = Filled { drives };
+    let mut standing = Filled { drives };
     if full < standing.drives.len() {
         let still = standing.drives.len() - full;
+        standing.heal(scene.testbed).await?;
         return Err(Miss::NotReached(format!("{still} drives still have space")));
     }
     let words = format!("{taken} bytes taken; a write of ours got ENOSPC on {full} drives");
@@ -68,19 +71,32 @@ pub(super) async fn inject(fault: &FillDrive, scene: &Scene<'_>) -> Injected {
 /// Takes all space of the drive at `root`; answers what holds it, and how much.
 fn fill(root: &Path) -> std::io::Result<(File, i64)> {
     let ballast = probe::unnamed_file(root)?;
+    let mut taken = 0;
+    // What was removed before is free only after a flush: what the last one gave back is taken, too.
+    for _ in 0..PASSES_MAX {
+        let before = taken;
+        taken = take(&ballast, root, taken)?;
+        ballast.sync_all()?;
+        if taken == before {
+            break;
+        }
+    }
+    Ok((ballast, taken))
+}
+
+/// Makes `ballast`, of `taken` bytes, as long as there is space for; answers its length.
+fn take(ballast: &File, root: &Path, mut taken: i64) -> std::io::Result<i64> {
     let space = statvfs(root)?;
     let free = i64::try_from(space.blocks_available().saturating_mul(space.fragment_size()));
     let mut step = free.unwrap_or(i64::MAX).max(BLOCK_BYTES);
-    let mut taken = 0;
     while step >= BLOCK_BYTES {
-        match fallocate(&ballast, FallocateFlags::empty(), taken, step) {
+        match fallocate(ballast, FallocateFlags::empty(), taken, step) {
             Ok(()) => taken += step,
             Err(Errno::ENOSPC) => step /= 2,
             Err(errno) => return Err(errno.into()),
         }
     }
-    ballast.sync_all()?;
-    Ok((ballast, taken))
+    Ok(taken)
 }
 
 /// On how many drives a write of ours gets ENOSPC.

@@ -201,6 +201,7 @@ built_in! {
         "keeps-discarded-staging",
         "keeps-two-null-versions",
         "lets-root-pass",
+        "names-before-contents",
         "passes-over-null-versions",
         "proves-without-checking",
         "purges-partial-markers",

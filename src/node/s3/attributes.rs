@@ -1,6 +1,9 @@
 //! `GetObjectAttributes`: what an object is, as asked for.
 
 use http::HeaderMap;
+use http::Response;
+use http::header::CONTENT_LENGTH;
+use s3s::Body;
 use s3s::S3Request;
 use s3s::S3Response;
 use s3s::S3Result;
@@ -41,7 +44,7 @@ pub async fn get_object_attributes(
         checksum = Some(sums);
     }
     let class = if info.metadata.reduced_redundancy { "REDUCED_REDUNDANCY" } else { "STANDARD" };
-    Ok(S3Response::new(GetObjectAttributesOutput {
+    let mut answer = S3Response::new(GetObjectAttributesOutput {
         checksum,
         e_tag: wants("ETag").then(|| convert::etag(info.etag.clone())).flatten(),
         last_modified: convert::time(info.modtime_ns),
@@ -50,7 +53,32 @@ pub async fn get_object_attributes(
         storage_class: wants("StorageClass").then(|| StorageClass::from(class.to_owned())),
         version_id: info.names_version.then(|| info.version.to_string()),
         ..GetObjectAttributesOutput::default()
-    }))
+    });
+    answer.extensions.insert(BareEtag);
+    Ok(answer)
+}
+
+/// Stands with an answer whose ETag leaves without its quotes.
+#[derive(Clone)]
+struct BareEtag;
+
+/// The answer as it leaves: in this one alone S3 writes an ETag without quotes, and s3s writes none without.
+pub fn finished(mut answer: Response<Body>) -> Response<Body> {
+    if answer.extensions_mut().remove::<BareEtag>().is_none() {
+        return answer;
+    }
+    let Some(xml) = answer.body().bytes() else { return answer };
+    *answer.body_mut() = match std::str::from_utf8(&xml) {
+        Ok(text) => Body::from(bare(text)),
+        Err(_) => Body::from(xml),
+    };
+    answer.headers_mut().remove(CONTENT_LENGTH);
+    answer
+}
+
+/// The document with its one ETag as it is.
+fn bare(xml: &str) -> String {
+    xml.replacen("<ETag>\"", "<ETag>", 1).replacen("\"</ETag>", "</ETag>", 1)
 }
 
 /// The attributes that the headers name.
@@ -106,6 +134,21 @@ fn parts(info: &ObjectInfo, after: u32, limit: usize) -> Option<GetObjectAttribu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_etag_of_attributes_leaves_without_quotes_and_every_other_answer_as_it_is() {
+        let xml = "<A><ETag>\"0c-2\"</ETag><ObjectSize>3</ObjectSize></A>";
+        let left = |marked: bool| {
+            let mut answer = Response::new(Body::from(xml.to_owned()));
+            if marked {
+                answer.extensions_mut().insert(BareEtag);
+            }
+            finished(answer).into_body().bytes().expect("it is in memory")
+        };
+        assert_eq!(left(true), xml.replace('"', ""));
+        assert_eq!(left(false), xml);
+        assert_eq!(bare("<A><ObjectSize>3</ObjectSize></A>"), "<A><ObjectSize>3</ObjectSize></A>");
+    }
 
     #[test]
     fn attributes_are_named_in_one_header_or_in_many() {

@@ -6,7 +6,7 @@
 
 pub mod access;
 mod actions;
-mod attributes;
+pub mod attributes;
 pub(crate) mod buckets;
 pub(crate) mod convert;
 mod errors;

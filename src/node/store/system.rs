@@ -249,7 +249,8 @@ impl Store {
             let Some(found) = found.first() else { return Ok(None) };
             let Some(stat) = SystemStat::of(found) else { return Ok(None) };
             let mut reader = Reader::new(self, &copies, &found.backing)?;
-            if let Ok(contents) = read::whole(&mut reader).await {
+            if let Ok(chunks) = read::whole(&mut reader).await {
+                let contents = chunks.concat().into();
                 return Ok(Some(SystemObject { stat, contents }));
             }
         }
@@ -257,7 +258,7 @@ impl Store {
         let Some(found) = seen.found.first() else { return Ok(None) };
         let Some(stat) = SystemStat::of(found) else { return Ok(None) };
         let mut reader = Reader::new(self, &seen.copies, &found.backing)?;
-        let contents = read::whole(&mut reader).await?;
+        let contents = read::whole(&mut reader).await?.concat().into();
         Ok(Some(SystemObject { stat, contents }))
     }
 }

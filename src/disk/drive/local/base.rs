@@ -12,11 +12,13 @@ use nix::errno::Errno;
 use uuid::Uuid;
 
 use super::LocalDrive;
+use super::flush::Writer;
 use crate::disk::drive::BULK_BYTES_MAX;
 use crate::disk::drive::DriveError;
 use crate::disk::drive::DriveStep;
 use crate::disk::drive::Grant;
 use crate::disk::drive::error_at;
+use crate::disk::drive::files::AfterWrite;
 use crate::disk::layout;
 use crate::protocol::config::Durability;
 use crate::protocol::crash_point::CrashPoint;
@@ -117,24 +119,53 @@ impl LocalDrive {
         self.files.sync_file(path).map_err(|errno| self.distrust(step, path, errno))
     }
 
-    /// Flushes contents of files and names in directories. While others write as well, and the kernel can be believed
-    /// about a whole file system, it is flushed once for all who wait; otherwise each is flushed by itself, which costs
-    /// one alone less. When that fails the drive is not trusted any more.
-    pub(super) fn flush(
+    /// Sees to it that no name that is changed from now on is durable without these contents and names. A file system
+    /// that is ordered needs no flush for that. When it fails the drive is not trusted any more.
+    pub(super) fn order(
         &self,
         files: &[&str],
         directories: &[&str],
         step: DriveStep,
     ) -> Result<(), DriveError> {
-        // A planted defect leaves out directories, which a flush of everything would make good again.
-        let shares = self.flush.is_worth_sharing() && self.files.flushes_all();
-        if shares && self.seams.rules.syncs_directories() {
-            let named = directories.last().or(files.last()).copied().unwrap_or_default();
-            let flushed = self.flush.take_part(|| self.files.sync_all());
-            return flushed.map_err(|errno| self.distrust(step, named, errno));
+        let files = if self.seams.rules.writes_contents_first() { files } else { &[] };
+        match self.files.is_ordered() {
+            true => self.write_back(files, step),
+            false => self.flush_each(files, directories, step),
         }
+    }
+
+    /// Flushes names in directories, and what was put in order before them: where the file system is ordered, once for all
+    /// who wait at the same time, whatever they wait for. When that fails the drive is not trusted any more.
+    pub(super) fn flush_names(
+        &self,
+        directories: &[&str],
+        writer: Option<Writer<'_>>,
+        step: DriveStep,
+    ) -> Result<(), DriveError> {
+        // A planted defect leaves out directories, which the one flush would make good again.
+        if !self.files.is_ordered() || !self.seams.rules.syncs_directories() {
+            return self.flush_each(&[], directories, step);
+        }
+        let flushed = self.flush.take_part(writer, || self.files.sync_ordered(layout::TMP));
+        let named = directories.last().copied().unwrap_or_default();
+        flushed.map_err(|errno| self.distrust(step, named, errno))
+    }
+
+    /// Flushes contents of files and names in directories, one after the other.
+    pub(super) fn flush_each(
+        &self,
+        files: &[&str],
+        directories: &[&str],
+        step: DriveStep,
+    ) -> Result<(), DriveError> {
         files.iter().try_for_each(|path| self.sync_file(path, step))?;
         directories.iter().try_for_each(|path| self.sync_directory(path, step))
+    }
+
+    fn write_back(&self, files: &[&str], step: DriveStep) -> Result<(), DriveError> {
+        files.iter().try_for_each(|path| {
+            self.files.write_back(path).map_err(|errno| self.distrust(step, path, errno))
+        })
     }
 
     /// Writes a whole file of the staging area, and flushes it when asked.
@@ -144,10 +175,34 @@ impl LocalDrive {
         bytes: &[u8],
         flush: bool,
     ) -> Result<(), DriveError> {
-        let mut flushing = false;
-        let result = self.files.write(path, bytes, flush.then_some(&mut flushing));
+        self.write_then(path, bytes, flush.then_some(AfterWrite::Sync))
+    }
+
+    /// Writes a whole file of the staging area, `first` so that no name that is changed from now on is durable without it.
+    pub(super) fn write_staged(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        first: bool,
+    ) -> Result<(), DriveError> {
+        let then = match self.files.is_ordered() {
+            true => AfterWrite::WriteBack,
+            false => AfterWrite::Sync,
+        };
+        let is_kept = first && self.seams.rules.writes_contents_first();
+        self.write_then(path, bytes, is_kept.then_some(then))
+    }
+
+    fn write_then(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        then: Option<AfterWrite>,
+    ) -> Result<(), DriveError> {
+        let mut written = false;
+        let result = self.files.write(path, bytes, then.map(|then| (then, &mut written)));
         result.map_err(|errno| {
-            if flushing {
+            if written {
                 self.distrust(DriveStep::SyncStaged, path, errno)
             } else {
                 error_at(DriveStep::Write, path)(errno)
@@ -243,7 +298,7 @@ impl LocalDrive {
 
     /// Flushes every directory from `directory` up to `base`.
     pub(super) fn sync_up_to(&self, base: &str, directory: &str) -> Result<(), DriveError> {
-        self.flush(&[], &up_to(base, directory), DriveStep::SyncPublished)
+        self.flush_names(&up_to(base, directory), None, DriveStep::SyncPublished)
     }
 
     /// Removes empty directories from `directory` upwards, as far as `base`, which stays.
@@ -303,7 +358,7 @@ pub(super) fn now_ns() -> i64 {
 }
 
 /// Every directory from `directory` up to `base`.
-fn up_to<'a>(base: &str, directory: &'a str) -> Vec<&'a str> {
+pub(super) fn up_to<'a>(base: &str, directory: &'a str) -> Vec<&'a str> {
     let mut all = vec![directory];
     let mut at = directory;
     while at != base

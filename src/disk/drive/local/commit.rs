@@ -1,7 +1,7 @@
 //! The commit of one version on one drive.
 //!
 //! ```text
-//!  stage xl.meta ─▶ place data ─▶ back up ─▶ flush ─▶ rename xl.meta ─▶ flush names
+//!  stage xl.meta ─▶ place data ─▶ back up ─▶ order ─▶ rename xl.meta ─▶ flush names
 //!                             (overwrites only)        the commit point
 //! ```
 //!
@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::LocalDrive;
 use super::base::directory_of;
+use super::base::up_to;
 use super::staging::staged;
 use super::staging::staged_data;
 use crate::disk::drive::Commit;
@@ -34,7 +35,6 @@ use crate::value::ObjectKey;
 impl LocalDrive {
     pub(super) fn commit(&self, commit: Commit) -> Result<Committed, DriveError> {
         self.guard_writes()?;
-        let _writer = self.flush.writer();
         let directory = directory_of(&commit.target)?;
         let version = Version::parse(&commit.header, &commit.body)
             .map_err(|error| DriveError::Illegal { why: error.to_string() })?;
@@ -93,6 +93,7 @@ impl LocalDrive {
     ) -> Result<Committed, DriveError> {
         let Commit { target, shards, kind, decided, .. } = commit;
         let flushes = self.syncs_names(&target.bucket, &target.key);
+        let writer = self.flush.writer();
         let is_null = version.id().is_null();
         let id = version.id();
         let (mut meta, was_there) = self.meta_to_change(&target, directory)?;
@@ -133,7 +134,7 @@ impl LocalDrive {
         if has_folder {
             self.make_path(layout::TMP, &staging.hyphenated().to_string())?;
         }
-        self.write_file(&staged_meta, &encoded, false)?;
+        self.write_staged(&staged_meta, &encoded, flushes)?;
         self.pass_put(kind, CrashPoint::PutMetaStaged, &target);
 
         if let Some((from, data_dir)) = &source {
@@ -163,7 +164,7 @@ impl LocalDrive {
             if source.is_some() || rollback.is_some() {
                 directories.push(directory);
             }
-            self.flush(&[&staged_meta], &directories, DriveStep::SyncStaged)?;
+            self.order(&[], &directories, DriveStep::SyncStaged)?;
         }
 
         self.guard_root()?;
@@ -177,8 +178,9 @@ impl LocalDrive {
             CommitKind::Quiet => {}
         }
         if flushes {
-            let up_to = if was_there { directory } else { &target.bucket };
-            self.sync_up_to(up_to, directory)?;
+            let base = if was_there { directory } else { &target.bucket };
+            let directories = up_to(base, directory);
+            self.flush_names(&directories, Some(writer), DriveStep::SyncPublished)?;
             self.pass_put(kind, CrashPoint::PutDirectorySynced, &target);
         }
 

@@ -51,7 +51,6 @@ impl LocalDrive {
         kind: CommitKind,
     ) -> Result<(), DriveError> {
         self.guard_writes()?;
-        let _writer = self.flush.writer();
         if kind == CommitKind::Put {
             self.pass(CrashPoint::PutShardsStaged, target);
         }
@@ -59,7 +58,11 @@ impl LocalDrive {
         let entries = self.files.list(&folder).map_err(error_at(DriveStep::Stage, &folder))?;
         let files: Vec<_> = entries.iter().map(|it| format!("{folder}/{}", it.name)).collect();
         let files: Vec<_> = files.iter().map(String::as_str).collect();
-        self.flush(&files, &[&folder], DriveStep::SyncStaged)?;
+        match self.syncs_names(&target.bucket, &target.key) {
+            // They are flushed with the names that are yet to come.
+            true => self.order(&files, &[&folder], DriveStep::SyncStaged)?,
+            false => self.flush_each(&files, &[&folder], DriveStep::SyncStaged)?,
+        }
         match kind {
             CommitKind::Put => self.pass(CrashPoint::PutShardsSynced, target),
             CommitKind::Heal => self.pass(CrashPoint::HealShardsStaged, target),

@@ -28,7 +28,7 @@ type Kept = (Version, Option<Vec<u8>>);
 impl LocalDrive {
     pub(super) fn remove(&self, remove: &Remove) -> Result<Removed, DriveError> {
         self.guard_writes()?;
-        let _writer = self.flush.writer();
+        let writer = self.flush.writer();
         let target = &remove.target;
         let directory = directory_of(target)?;
         let _key = self.lock_key(target);
@@ -54,7 +54,7 @@ impl LocalDrive {
         self.write_meta(target, &directory, &meta, flushes, &[&kept])?;
         self.pass(CrashPoint::DeleteMetaRenamed, target);
         if flushes {
-            self.flush(&[], &[&directory], DriveStep::SyncPublished)?;
+            self.flush_names(&[&directory], Some(writer), DriveStep::SyncPublished)?;
         }
         Ok(Removed {
             found: true,
@@ -76,7 +76,7 @@ impl LocalDrive {
         if meta.is_empty() && meta.inline_entries().next().is_none() {
             let gone = format!("{}/{}", layout::TRASH, Uuid::new_v4());
             if flushes && !before.is_empty() {
-                self.flush(&[], before, DriveStep::Backup)?;
+                self.order(&[], before, DriveStep::Backup)?;
             }
             self.publish(&path, &gone)?;
             self.files.remove_file(&gone).ok();
@@ -84,9 +84,9 @@ impl LocalDrive {
         }
         let new = staged(Uuid::new_v4());
         let result = self
-            .write_file(&new, &meta.encode(), false)
+            .write_staged(&new, &meta.encode(), flushes)
             .and_then(|()| match flushes {
-                true => self.flush(&[&new], before, DriveStep::SyncStaged),
+                true => self.order(&[], before, DriveStep::SyncStaged),
                 false => Ok(()),
             })
             .and_then(|()| self.publish_meta(target, directory, &new));
@@ -108,7 +108,7 @@ impl LocalDrive {
             None => self.undo_remove(undo, &directory)?,
         }
         if flushes && self.exists(&directory)? {
-            self.sync_directory(&directory, DriveStep::SyncPublished)?;
+            self.flush_names(&[&directory], None, DriveStep::SyncPublished)?;
         }
         self.prune(&target.bucket, &directory);
         Ok(())

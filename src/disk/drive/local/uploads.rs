@@ -33,6 +33,7 @@ impl LocalDrive {
             return Err(DriveError::NotFound { path: upload.to_owned() });
         }
         let flushes = self.syncs_names(&commit.upload.bucket, &commit.upload.key);
+        let writer = self.flush.writer();
         let number = commit.part as usize;
         let data = commit.staging.data_dir.hyphenated();
         let folder = format!("{upload}/{data}");
@@ -43,10 +44,10 @@ impl LocalDrive {
             format!("{}/{}", staged(commit.staging.id), layout::part_meta_file(number));
 
         self.make_path(layout::TMP, &commit.staging.id.hyphenated().to_string())?;
-        self.write_file(&staged_record, &commit.meta, flushes)?;
+        self.write_staged(&staged_record, &commit.meta, flushes)?;
         self.make_path(upload, &data.to_string())?;
         match self.files.remove_file(&record) {
-            Ok(()) if flushes => self.sync_directory(&folder, DriveStep::Publish)?,
+            Ok(()) if flushes => self.order(&[], &[&folder], DriveStep::Publish)?,
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(errno) => return Err(error_at(DriveStep::Publish, &record)(errno)),
         }
@@ -61,8 +62,7 @@ impl LocalDrive {
         self.guard_root()?;
         self.publish(&staged_record, &record)?;
         if flushes {
-            self.sync_directory(&folder, DriveStep::SyncPublished)?;
-            self.sync_directory(upload, DriveStep::SyncPublished)?;
+            self.flush_names(&[&folder, upload], Some(writer), DriveStep::SyncPublished)?;
         }
         Ok(())
     }

@@ -69,18 +69,28 @@ impl Ordered {
 
     /// The key `a/` comes before every key below `a/`.
     fn compare(&self, one: (u32, bool), other: (u32, bool)) -> Ordering {
-        self.bytes(one).cmp(self.bytes(other)).then(one.1.cmp(&other.1))
+        let (first, second) = (self.name(one), self.name(other));
+        // Most differ here, and slices are compared much faster than chains.
+        let common = first.len().min(second.len());
+        let by_common = first[..common].cmp(&second[..common]);
+        by_common
+            .then_with(|| self.bytes(one, common).cmp(self.bytes(other, common)))
+            .then(one.1.cmp(&other.1))
     }
 
-    /// What a place's keys begin with, byte by byte.
-    fn bytes(&self, (name, is_below): (u32, bool)) -> impl Iterator<Item = u8> {
-        let slash = if is_below { "/" } else { "" };
-        self.names[name as usize].0.bytes().chain(slash.bytes())
+    fn name(&self, (name, _): (u32, bool)) -> &[u8] {
+        self.names[name as usize].0.as_bytes()
+    }
+
+    /// What a place's keys begin with, from one of its bytes on.
+    fn bytes(&self, place: (u32, bool), from: usize) -> impl Iterator<Item = u8> {
+        let slash = if place.1 { "/" } else { "" };
+        self.name(place)[from..].iter().copied().chain(slash.bytes())
     }
 
     /// The first place that is not before `key`.
     fn position(&self, key: &str) -> usize {
-        self.places.partition_point(|place| self.bytes(*place).lt(key.bytes()))
+        self.places.partition_point(|place| self.bytes(*place, 0).lt(key.bytes()))
     }
 }
 
@@ -207,7 +217,7 @@ impl Walk<'_> {
         let before = rest.split_once('/').and_then(|(first, _)| {
             let below = format!("{first}/");
             let before = ordered.position(&below);
-            let is_it = |place: &&(u32, bool)| ordered.bytes(**place).eq(below.bytes());
+            let is_it = |place: &&(u32, bool)| ordered.bytes(**place, 0).eq(below.bytes());
             let found = ordered.places[before..at].iter().rposition(|place| is_it(&place))?;
             Some(before + found)
         });

@@ -25,6 +25,8 @@ use crate::value::VersionId;
 
 /// Objects up to this size are read whole before the first byte leaves.
 const SMALL_BYTES: u64 = 2 << 20;
+/// Blocks shorter than this leave as one chunk: to put them together takes less time than more chunks do.
+const JOINED_BYTES: usize = 64 << 10;
 /// Blocks that are read at once.
 const WINDOW: u64 = 2;
 /// So long a reader keeps writers of the key waiting, so that what it reads stays.
@@ -78,7 +80,7 @@ pub(in crate::node::store) async fn open(
         let contents = whole(&mut reader).await;
         note_trouble(&reader).await;
         drop(lock);
-        return Ok(slice(&contents?, span));
+        return Ok(slice(contents?, span));
     }
     let sizes: Vec<_> = reader.object().parts.iter().map(|part| part.size).collect();
     let pieces: VecDeque<_> = pieces(&sizes, start, length).into();
@@ -105,38 +107,39 @@ pub(in crate::node::store) async fn open(
     Ok(stream::once(async move { Ok(first) }).chain(rest).boxed())
 }
 
-/// A span of contents that are there.
-pub(in crate::node::store) fn slice(
-    contents: &Bytes,
-    (start, length): (u64, u64),
-) -> ContentStream {
-    if length == 0 {
-        return stream::empty().boxed();
-    }
-    let contents = contents.slice(start as usize..(start + length) as usize);
-    stream::once(async move { Ok(contents) }).boxed()
+/// A span of contents that are there, in chunks as they lie in memory.
+fn slice(chunks: Vec<Bytes>, (start, length): (u64, u64)) -> ContentStream {
+    let (start, end) = (start as usize, (start + length) as usize);
+    let mut begin = 0;
+    let wanted = chunks.into_iter().filter_map(move |chunk| {
+        let (first, behind) = (begin, begin + chunk.len());
+        begin = behind;
+        let (from, to) = (start.max(first), end.min(behind));
+        (from < to).then(|| Ok(chunk.slice(from - first..to - first)))
+    });
+    stream::iter(wanted).boxed()
 }
 
-/// The whole of a small object, held against its MD5s; when they do not match, without each drive in turn.
-pub(in crate::node::store) async fn whole(reader: &mut Reader) -> Result<Bytes, StoreError> {
+/// The whole of a small object in chunks, held against its MD5s; when they do not match, without each drive in turn.
+pub(in crate::node::store) async fn whole(reader: &mut Reader) -> Result<Vec<Bytes>, StoreError> {
     let (first, proven) = whole_once(reader).await?;
     if !reader.verifies() || proven || matches(reader, &first) {
         return Ok(first);
     }
     for slot in reader.slots() {
         let mut without = reader.without(slot);
-        if let Ok((contents, _)) = whole_once(&mut without).await
-            && matches(&without, &contents)
+        if let Ok((chunks, _)) = whole_once(&mut without).await
+            && matches(&without, &chunks)
         {
             *reader = without;
-            return Ok(contents);
+            return Ok(chunks);
         }
     }
     Err(reader.unreadable("the contents do not have the MD5 that was kept"))
 }
 
-async fn whole_once(reader: &mut Reader) -> Result<(Bytes, bool), StoreError> {
-    let mut contents = Vec::with_capacity(reader.object().size as usize);
+async fn whole_once(reader: &mut Reader) -> Result<(Vec<Bytes>, bool), StoreError> {
+    let mut chunks = Vec::new();
     let mut all_proven = true;
     for part in 0..reader.object().parts.len() {
         let frames = reader.layout(part).frames();
@@ -145,12 +148,15 @@ async fn whole_once(reader: &mut Reader) -> Result<(Bytes, bool), StoreError> {
             let count = WINDOW.min(frames - at);
             for block in reader.blocks(part, at, count).await? {
                 all_proven &= block.proven;
-                block.pieces(0, block.block_bytes).for_each(|it| contents.extend_from_slice(&it));
+                match block.block_bytes < JOINED_BYTES {
+                    true => chunks.push(block.contents().into()),
+                    false => chunks.extend(block.pieces(0, block.block_bytes)),
+                }
             }
             at += count;
         }
     }
-    Ok((contents.into(), all_proven))
+    Ok((chunks, all_proven))
 }
 
 /// The MD5 that a part must have, when it was kept.
@@ -165,18 +171,27 @@ fn md5_of(reader: &Reader, part: usize) -> Option<Vec<u8>> {
     (bytes.len() == 16).then_some(bytes)
 }
 
-fn matches(reader: &Reader, contents: &[u8]) -> bool {
-    let mut rest = contents;
+fn matches(reader: &Reader, chunks: &[Bytes]) -> bool {
+    let mut chunks = chunks.iter();
+    let mut rest: &[u8] = &[];
     for part in 0..reader.object().parts.len() {
-        let size = reader.object().parts[part].size as usize;
-        let Some((bytes, after)) = rest.split_at_checked(size) else { return false };
-        rest = after;
-        if let Some(expected) = md5_of(reader, part) {
-            let mut hasher = Hasher::new(Algorithm::Md5);
-            hasher.update(bytes);
-            if hasher.finish() != expected {
-                return false;
+        let mut left = reader.object().parts[part].size as usize;
+        let expected = md5_of(reader, part);
+        let mut hasher = Hasher::new(Algorithm::Md5);
+        while left > 0 {
+            if rest.is_empty() {
+                let Some(chunk) = chunks.next() else { return false };
+                rest = chunk;
             }
+            let (bytes, after) = rest.split_at(left.min(rest.len()));
+            rest = after;
+            left -= bytes.len();
+            if expected.is_some() {
+                hasher.update(bytes);
+            }
+        }
+        if expected.is_some_and(|expected| hasher.finish() != expected) {
+            return false;
         }
     }
     true
@@ -316,6 +331,20 @@ pub(in crate::node::store) async fn note_trouble(reader: &Reader) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_of_chunks_is_what_it_is_of_their_bytes() {
+        let chunks = [&b"abc"[..], b"", b"de", b"fghi"].map(Bytes::from_static);
+        let all = chunks.concat();
+        for start in 0..all.len() {
+            for length in 0..=all.len() - start {
+                let stream = slice(chunks.to_vec(), (start as u64, length as u64));
+                let found = futures::executor::block_on(stream.collect::<Vec<_>>());
+                let found: Vec<u8> = found.into_iter().flat_map(Result::unwrap).collect();
+                assert_eq!(found, all[start..start + length]);
+            }
+        }
+    }
 
     #[test]
     fn a_span_is_cut_into_pieces_of_parts() {

@@ -2,6 +2,7 @@
 
 mod at_once;
 mod bounds;
+mod order;
 mod possession;
 mod replacement;
 mod writes;
@@ -54,6 +55,11 @@ struct Bench {
 }
 
 fn open(root: &Path, gate: &Arc<Gate>) -> Result<LocalDrive, DriveError> {
+    let (options, seams) = parts(root, gate);
+    LocalDrive::open(options, seams)
+}
+
+fn parts(root: &Path, gate: &Arc<Gate>) -> (LocalOptions, LocalSeams) {
     let options = LocalOptions {
         name: "0/0".to_owned(),
         root: root.to_owned(),
@@ -65,7 +71,7 @@ fn open(root: &Path, gate: &Arc<Gate>) -> Result<LocalDrive, DriveError> {
         passing: Arc::<Gate>::clone(gate),
         rules: Arc::new(Sound),
     };
-    LocalDrive::open(options, seams)
+    (options, seams)
 }
 
 fn format() -> Vec<u8> {
@@ -75,9 +81,13 @@ fn format() -> Vec<u8> {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(|root, gate| open(root, gate).unwrap())
+    }
+
+    fn with(drive: impl FnOnce(&Path, &Arc<Gate>) -> LocalDrive) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let gate = Arc::new(Gate::default());
-        let drive = open(folder.path(), &gate).unwrap();
+        let drive = drive(folder.path(), &gate);
         drive.perform(DriveRequest::WriteFormat { bytes: format(), rebuilding: false }).unwrap();
         let bench = Self { folder, gate, drive };
         bench.done(DriveRequest::MakeBucket { grant: grant("", "bkt"), bucket: "bkt".to_owned() });
