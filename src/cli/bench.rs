@@ -15,6 +15,7 @@ use crate::harness::runner::bench;
 use crate::harness::runner::bench::catalog;
 use crate::harness::runner::bench::s3;
 use crate::harness::runner::bench::s3::Target;
+use crate::harness::scenario::plan::Filesystem;
 
 /// Runs of a full table.
 const FULL_RUNS: usize = 5;
@@ -75,6 +76,9 @@ pub struct BenchArgs {
     /// s3: size of the object of many parts
     #[arg(long, value_name = "BYTES")]
     pub multipart: Option<String>,
+    /// s3: the file system of the node's drives
+    #[arg(long, value_name = "ext4|xfs", default_value = "ext4", value_parser = filesystem)]
+    pub filesystem: Filesystem,
     /// s3: the folder in which the drives of that object lie
     #[arg(long, value_name = "DIR")]
     pub disk: Option<PathBuf>,
@@ -152,6 +156,14 @@ fn wanted<T: Copy>(known: &[(&str, T)], names: &[String]) -> Vec<T> {
     known.iter().filter(|(name, _)| is_wanted(name)).map(|(_, part)| *part).collect()
 }
 
+fn filesystem(text: &str) -> Result<Filesystem, String> {
+    match text {
+        "ext4" => Ok(Filesystem::Ext4),
+        "xfs" => Ok(Filesystem::Xfs),
+        other => Err(format!("`{other}` is none of ext4 and xfs")),
+    }
+}
+
 /// What `s3` is asked for.
 fn of_s3_options(
     arguments: &BenchArgs,
@@ -183,6 +195,7 @@ fn of_s3_options(
         round,
         runs,
         keys,
+        filesystem: arguments.filesystem,
         multipart_bytes,
         disk: arguments.disk.clone().unwrap_or_else(std::env::temp_dir),
         peers: peers(arguments)?,

@@ -71,6 +71,8 @@ pub struct Options {
     pub runs: usize,
     /// Keys of the listings, rising.
     pub keys: Vec<u64>,
+    /// What the node's drives carry.
+    pub filesystem: Filesystem,
     /// Bytes of the object of many parts.
     pub multipart_bytes: u64,
     /// Where the drives of that object lie.
@@ -107,7 +109,7 @@ pub(super) async fn measure(
     options: &Options,
     tell: Tell<'_>,
 ) -> Result<(), String> {
-    let ground = Ground { directory, program };
+    let ground = Ground { directory, program, filesystem: options.filesystem };
     for part in &options.parts {
         match part {
             Part::Load => {
@@ -142,8 +144,8 @@ async fn load(options: &Options, node: &Server, tell: Tell<'_>) -> Result<(), St
     let servers = beside(node, &options.peers).await?;
     let seconds = options.round.as_secs_f64();
     tell(&format!(
-        "The node: 4+2 loop drives on a tmpfs, strict. Rounds of {seconds} s, medians of {}.",
-        options.runs
+        "The node: 4+2 loop drives ({:?}) on a tmpfs, strict. Rounds of {seconds} s, medians of {}.",
+        options.filesystem, options.runs
     ));
     let budgets = large::Budgets::measure();
     let table = Table::begin(tell);
@@ -199,6 +201,7 @@ fn free_bytes(path: &Path) -> Result<u64, String> {
 struct Ground<'a> {
     directory: &'a Path,
     program: PathBuf,
+    filesystem: Filesystem,
 }
 
 /// A node that runs, on drives of its own.
@@ -210,7 +213,7 @@ struct Running {
 impl Ground<'_> {
     /// Starts a node on six drives, whose images lie on a tmpfs or in `images`.
     async fn node(&self, drive_mib: u64, images: Option<&Path>) -> Result<Running, String> {
-        let drives = testbed::bench::plan_of(1, 6, Filesystem::Ext4, drive_mib);
+        let drives = testbed::bench::plan_of(1, 6, self.filesystem, drive_mib);
         let plan = TestbedPlan { parity: 2, ..drives };
         let context = RunContext {
             name: format!("bench-s3-{}", std::process::id()),

@@ -1,8 +1,8 @@
 //! When a version that nobody acknowledged, or that was deleted, may be moved away.
 //!
-//! *Verified before anything goes:* every drive of the set is present, belongs, and is not being rebuilt (or those
-//! that are not hold an older write in a write quorum, so that no lost drive can have made the difference; a
-//! rebuild could not end otherwise); by what they all say the version is not there; it was so for the whole grace,
+//! *Verified before anything goes:* every drive of the set is present, belongs, and is not being rebuilt (or so many
+//! of those that are not hold an older write that no lost drive can have made the difference; a rebuild could not end
+//! otherwise); by what they all say the version is not there; it was so for the whole grace,
 //! by records on a majority of them that count from the last return of any drive; and no drive that lacks it was
 //! away when it was written, since such a drive would lack it in any case.
 //!

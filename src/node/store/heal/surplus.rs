@@ -15,6 +15,7 @@ use crate::node::store::copies::State;
 use crate::node::store::copies::Want;
 use crate::protocol::object::decide::Backing;
 use crate::protocol::object::decide::Decision;
+use crate::protocol::object::quorum;
 use crate::value::ObjectKey;
 use crate::value::VersionId;
 
@@ -56,15 +57,18 @@ pub(super) fn all_speak(copies: &Copies) -> bool {
     copies.copies.iter().all(|copy| copy.meta().is_some() && !copy.rebuilding)
 }
 
-/// Whether drives that are not being rebuilt hold, in a write quorum, an older write than `leftover`: whatever a
-/// lost drive held, nobody can have been told that the newer one was done.
+/// Whether so many drives that are not being rebuilt hold an older write than `leftover` that all others together are no
+/// write quorum: whatever the lost drives held, nobody can have been told that the newer one was done.
 pub(super) fn is_outvoted(copies: &Copies, leftover: &Leftover) -> bool {
     let Decision::Present(backing) = copies.decide(leftover.version.id(), true) else {
         return false;
     };
-    let certain = backing.holders.iter().filter(|slot| !copies.copies[**slot].rebuilding);
+    let n = copies.copies.len();
+    let certain = backing.holders.iter().filter(|slot| !copies.copies[**slot].rebuilding).count();
+    let object = leftover.version.as_object();
+    let asked = object.map_or(0, |object| quorum::write(object.data, object.parity));
     backing.candidate.modtime_ns < leftover.version.header().modtime_ns
-        && certain.count() >= backing.write_quorum
+        && n - certain < asked.max(quorum::majority(n))
         && silent(copies) == 0
 }
 

@@ -273,11 +273,16 @@ impl Bench {
 
     /// Gives a blank drive its format and begins to rebuild it by healing alone; answers the sequence's id.
     pub async fn adopt_blank(&self, set: usize, slot: usize) -> Uuid {
+        self.format_blank(set, slot).await;
+        self.store.heal(HealRequest::default())
+    }
+
+    /// Gives a blank drive its format, so that it is one that is being rebuilt.
+    pub async fn format_blank(&self, set: usize, slot: usize) {
         let format = self.store.format_of(set, slot);
         let request = DriveRequest::WriteFormat { bytes: format.encode(), rebuilding: true };
         // A blank drive takes no other work, so that it is asked past the question whether it is online.
         self.store.drives(set)[slot].call(request).await.unwrap();
-        self.store.heal(HealRequest::default())
     }
 
     pub async fn versioning(&self, state: BucketState) {
