@@ -29,6 +29,8 @@ const SMALL_BYTES: u64 = 2 << 20;
 const JOINED_BYTES: usize = 64 << 10;
 /// Blocks that are read at once.
 const WINDOW: u64 = 2;
+/// Chunks that wait for the client, so that the next blocks are read while these leave: one block, mostly.
+const CHUNKS_AHEAD: usize = 4;
 /// So long a reader keeps writers of the key waiting, so that what it reads stays.
 const LOCK_KEPT: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -84,7 +86,7 @@ pub(in crate::node::store) async fn open(
     }
     let sizes: Vec<_> = reader.object().parts.iter().map(|part| part.size).collect();
     let pieces: VecDeque<_> = pieces(&sizes, start, length).into();
-    let (sender, mut receiver) = mpsc::channel(1);
+    let (sender, mut receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::spawn(async move {
         let mut out = Out { sender, lock: Some(lock), until: Instant::now() + LOCK_KEPT };
         let result = send(&mut reader, pieces, &mut out).await;
