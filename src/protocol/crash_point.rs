@@ -48,11 +48,11 @@ macro_rules! crash_points {
 }
 
 crash_points! {
-    /// A drive holds the staged shards of a PUT, not yet flushed.
+    /// A drive holds the staged shards of a PUT, not yet sealed: they may lie in memory alone.
     PutShardsStaged = "put.shards_staged",
-    /// A drive has flushed the staged shards.
+    /// A drive has sealed the staged shards: no name that follows is durable without them.
     PutShardsSynced = "put.shards_synced",
-    /// A drive holds the new xl.meta in its staging folder, flushed.
+    /// A drive holds the new xl.meta in its staging folder; no name that follows is durable without it.
     PutMetaStaged = "put.meta_staged",
     /// A drive has renamed the data directory into the key's directory.
     PutDataRenamed = "put.data_renamed",
@@ -78,7 +78,7 @@ crash_points! {
     MultipartMetaRenamed = "multipart.meta_renamed",
     /// The completed upload reached its quorum; nothing was answered to the client yet.
     MultipartBeforeAnswer = "multipart.before_answer",
-    /// A drive that is being healed holds the rebuilt shards, flushed, in its staging folder.
+    /// A drive that is being healed holds the rebuilt shards, sealed, in its staging folder.
     HealShardsStaged = "heal.shards_staged",
     /// A drive that is being healed has published the version.
     HealMetaRenamed = "heal.meta_renamed",

@@ -129,7 +129,7 @@ pub enum DriveRequest {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// Flushes a staged folder with all its files.
+    /// Sees to it that no name that follows is durable without what was staged.
     Seal {
         /// The folder.
         staging: Staging,

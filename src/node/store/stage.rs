@@ -66,7 +66,7 @@ pub(super) struct Received {
 pub(super) enum Stored {
     /// Framed, by shard, to go into the metadata; all empty for empty contents.
     Inline(Vec<Vec<u8>>),
-    /// In staging folders of these drives, flushed.
+    /// In staging folders of these drives, sealed.
     Staged(Vec<usize>),
 }
 
@@ -334,7 +334,7 @@ impl Stager {
         Err(StoreError::NoQuorum { what: "take the contents", able, needed, why })
     }
 
-    /// Flushes what was staged; answers the drives that did.
+    /// Seals what was staged; answers the drives that did.
     async fn seal(&mut self, empty: bool) -> Result<Vec<usize>, StoreError> {
         if empty {
             // The folder is to be there all the same.

@@ -5,7 +5,7 @@
 //!
 //! What must hold: every write goes through the descriptor of the root that was identified; once that
 //! and the mount point disagree nothing more is written. After a failed flush nothing more is written. What
-//! replaces something is staged whole, flushed, and renamed over it. Steps on one key never overlap.
+//! replaces something is staged whole, kept before its name, and renamed over it. Steps on one key never overlap.
 
 mod base;
 mod buckets;

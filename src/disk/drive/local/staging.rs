@@ -1,4 +1,5 @@
-//! The staging area: shards are written and flushed here before anyone can see them.
+//! The staging area: shards are written here, and put in order before every name that follows, before anyone can see
+//! them.
 
 use std::collections::HashSet;
 use std::time::Duration;
