@@ -175,9 +175,7 @@ impl Ballot {
 
     fn write_quorum(&self, n: usize) -> usize {
         let Candidate { marker, data, parity, .. } = self.candidate;
-        // Never below a majority, whatever geometry a drive claims.
-        let asked = if marker { 0 } else { quorum::write(data, parity) };
-        asked.max(quorum::majority(n))
+        quorum::write_of((!marker).then_some((data, parity)), n)
     }
 
     fn backing(&self, n: usize) -> Backing {

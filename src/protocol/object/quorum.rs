@@ -56,6 +56,12 @@ pub fn absence(n: usize) -> usize {
     (n + 1 - majority(n)).max(1)
 }
 
+/// Drives of `n` that must have a version before it counts as written: an object's `geometry` is its data and parity
+/// shards, a delete marker has none. Never below a majority, whatever geometry a drive claims.
+pub fn write_of(geometry: Option<(usize, usize)>, n: usize) -> usize {
+    geometry.map_or(0, |(data, parity)| write(data, parity)).max(majority(n))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

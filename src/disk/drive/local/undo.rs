@@ -28,12 +28,12 @@ type Kept = (Version, Option<Vec<u8>>);
 impl LocalDrive {
     pub(super) fn remove(&self, remove: &Remove) -> Result<Removed, DriveError> {
         self.guard_writes()?;
-        let writer = self.flush.writer();
         let target = &remove.target;
         let directory = directory_of(target)?;
         let _key = self.lock_key(target);
         let _pin = self.pin(&remove.grant)?;
         let _pins = self.pin_all(&remove.under)?;
+        let writer = self.flush.writer();
         let flushes = self.syncs_names(&target.bucket, &target.key);
 
         let path = format!("{directory}/{}", layout::META_FILE);

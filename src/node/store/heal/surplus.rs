@@ -65,10 +65,9 @@ pub(super) fn is_outvoted(copies: &Copies, leftover: &Leftover) -> bool {
     };
     let n = copies.copies.len();
     let certain = backing.holders.iter().filter(|slot| !copies.copies[**slot].rebuilding).count();
-    let object = leftover.version.as_object();
-    let asked = object.map_or(0, |object| quorum::write(object.data, object.parity));
+    let geometry = leftover.version.as_object().map(|object| (object.data, object.parity));
     backing.candidate.modtime_ns < leftover.version.header().modtime_ns
-        && n - certain < asked.max(quorum::majority(n))
+        && n - certain < quorum::write_of(geometry, n)
         && silent(copies) == 0
 }
 
