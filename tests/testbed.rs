@@ -22,6 +22,8 @@ mod drive_faults;
 mod drives;
 #[path = "testbed/figures.rs"]
 mod figures;
+#[path = "testbed/journal.rs"]
+mod journal;
 #[path = "testbed/killed.rs"]
 mod killed;
 #[path = "testbed/node.rs"]
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         node_faults::trials(),
         killed::trials(),
         figures::trials(),
+        journal::trials(),
     ];
     // A machine may do without xfs.
     let without_xfs = if arguments.list || skipped.is_some() { None } else { lacks_xfs() };

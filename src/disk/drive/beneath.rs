@@ -8,7 +8,9 @@
 //! openat2(2), renameat2(2), flock(2), sync_file_range(2). Of the kernel's own source, for what a journal orders:
 //! `fs/jbd2/commit.c` (the block that ends a transaction is written behind a flush of the device, and flushed itself),
 //! `ext4_end_io_end` and `xfs_end_ioend` (pages count as written only after the extents that hold them were entered),
-//! `xlog_cil_push_work` (as jbd2, for xfs); `fs/jbd2/journal.c` for what a journal is called under `/proc/fs/jbd2`.
+//! `xlog_cil_push_work` (as jbd2, for xfs); `fs/jbd2/journal.c` for what a journal is called under `/proc/fs/jbd2`, and what
+//! it tells there; `fs/jbd2/checkpoint.c` for a journal that is full: it lets go of one transaction for each new one, with
+//! a flush before its superblock is written and one behind.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,6 +22,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
 
 use nix::dir::Dir;
 use nix::dir::Type;
@@ -53,6 +57,7 @@ use nix::unistd::UnlinkatFlags;
 use nix::unistd::fdatasync;
 use nix::unistd::fsync;
 use nix::unistd::linkat;
+use nix::unistd::syncfs;
 use nix::unistd::unlinkat;
 
 use super::at_once;
@@ -69,6 +74,9 @@ use crate::sys;
 /// Writes into the middle of a file of so many bytes begin to go to the drive at once.
 const WRITEBACK_BYTES_MIN: u64 = 128 << 10;
 
+/// Blocks that a transaction may have, for each write that a checkpoint is put off for.
+const BLOCKS_PER_WRITE: u64 = 16;
+
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits_truncate(0o700);
 
@@ -81,28 +89,38 @@ pub struct Beneath {
     may_be_unmounted: bool,
     /// Whether a journal orders what is changed.
     is_ordered: bool,
+    /// Of an ext4: after how many writes its journal is written back.
+    writes_per_checkpoint: Option<u64>,
+    /// Held by whoever writes it back.
+    checkpoint: Arc<Mutex<()>>,
     /// Whether a directory's links tell how many directories it holds.
     counts_links: bool,
 }
 
-/// Whether an ext4 has a journal of its own, on the same device: without one nothing is ordered, and a journal elsewhere
-/// says nothing of what this device has of contents. `false` when the kernel does not tell.
-fn has_own_journal(device: u64) -> bool {
+/// What the kernel tells of the journal that an ext4 has of its own, on the same device: without one nothing is ordered,
+/// and a journal elsewhere says nothing of what this device has of contents. `None` also when it does not tell.
+fn own_journal(device: u64) -> Option<String> {
     let (major, minor) = (nix::libc::major(device), nix::libc::minor(device));
-    let Ok(device) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
-        return false;
-    };
-    let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    std::fs::read_dir("/proc/fs/jbd2").is_ok_and(|journals| {
-        let names = journals.flatten().map(|journal| journal.file_name());
-        names.into_iter().any(|journal| is_journal_of(&journal.to_string_lossy(), &name))
-    })
+    let device = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let name = device.file_name()?.to_string_lossy().into_owned();
+    let journals = std::fs::read_dir("/proc/fs/jbd2").ok()?.flatten();
+    let mut own = journals.filter(|it| is_journal_of(&it.file_name().to_string_lossy(), &name));
+    own.next()
+        .map(|journal| std::fs::read_to_string(journal.path().join("info")).unwrap_or_default())
 }
 
 /// Whether `journal`, as the kernel calls it, is one within the device `name`: that has its inode behind the name.
 fn is_journal_of(journal: &str, name: &str) -> bool {
     let inode = journal.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
     inode.is_some_and(|inode| inode.parse::<u64>().is_ok())
+}
+
+/// How many writes a journal takes with ease. It tells how many blocks one transaction may have, which is a third of it;
+/// a write by itself logs some 12 to 20 blocks, and two thirds are used before anybody has to wait.
+fn writes_of_journal(info: &str) -> Option<u64> {
+    let (_, rest) = info.split_once("each up to ")?;
+    let blocks: u64 = rest.split_once(" blocks")?.0.parse().ok()?;
+    Some((blocks / BLOCKS_PER_WRITE).max(1))
 }
 
 /// A directory that was opened on the way to a name, or the root.
@@ -143,13 +161,15 @@ impl Beneath {
         }
         let kind = fstatfs(&root).map_err(RootError::Io)?.filesystem_type();
         let is_one_of = |kinds: &[FsType]| kinds.contains(&kind);
+        let journal = is_one_of(&[EXT4_SUPER_MAGIC]).then(|| own_journal(here.st_dev)).flatten();
         Ok(Self {
             path: path.to_owned(),
             root,
             identity: identity(&here),
             may_be_unmounted: allow_unmounted,
-            is_ordered: kind == XFS_SUPER_MAGIC
-                || kind == EXT4_SUPER_MAGIC && has_own_journal(here.st_dev),
+            is_ordered: kind == XFS_SUPER_MAGIC || journal.is_some(),
+            checkpoint: Arc::default(),
+            writes_per_checkpoint: journal.as_deref().and_then(writes_of_journal),
             counts_links: is_one_of(&[EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC]),
         })
     }
@@ -378,6 +398,22 @@ impl Files for Beneath {
         }
     }
 
+    fn writes_per_checkpoint(&self) -> Option<u64> {
+        self.writes_per_checkpoint
+    }
+
+    fn begin_checkpoint(&self) {
+        let Ok(root) = self.root.try_clone() else { return };
+        let one = Arc::clone(&self.checkpoint);
+        let work = move || {
+            // What goes wrong with it stops the journal, which the next flush tells.
+            if let Ok(_only) = one.try_lock() {
+                syncfs(&root).ok();
+            }
+        };
+        std::thread::Builder::new().name("checkpoint".to_owned()).spawn(work).ok();
+    }
+
     fn has_no_directories(&self, path: &str) -> Result<bool, Errno> {
         Ok(self.counts_links && self.stat(path)?.st_nlink == 2)
     }
@@ -476,5 +512,13 @@ mod tests {
         // Another device's, and one that is a device of its own.
         assert!(!is_journal_of("loop01-8", "loop0") && !is_journal_of("dm-3", "dm-3"), "others");
         assert!(!is_journal_of("loop0", "loop0") && !is_journal_of("loop0-8", "loop"));
+    }
+
+    #[test]
+    fn a_journal_takes_so_many_writes() {
+        let info = "16800 transactions (16800 requested), each up to 2730 blocks\naverage: \n  0ms waiting\n";
+        assert_eq!(writes_of_journal(info), Some(170));
+        assert_eq!(writes_of_journal("1 transactions (1 requested), each up to 3 blocks"), Some(1));
+        assert_eq!(writes_of_journal(""), None);
     }
 }

@@ -100,6 +100,13 @@ pub trait Files: Send + Sync {
     /// back. Changes when `directory` was changed: a flush of what has not changed since is none.
     fn sync_ordered(&self, directory: &str) -> Result<(), Errno>;
 
+    /// After how many writes to begin a checkpoint; `None` where the file system needs none.
+    fn writes_per_checkpoint(&self) -> Option<u64>;
+
+    /// Begins to write back what the journal holds, behind everybody's back. No promise depends on it: it keeps the
+    /// journal from becoming full, when each write would have to wait for two more flushes.
+    fn begin_checkpoint(&self);
+
     /// Whether a directory is known to hold no other directory. `false` where only a listing tells.
     fn has_no_directories(&self, path: &str) -> Result<bool, Errno>;
 

@@ -29,6 +29,8 @@ struct State {
     begun: u64,
     /// Flushes that have ended: all that have begun, or all but the last.
     ended: u64,
+    /// Those who were answered.
+    answered: u64,
     /// Whether somebody waits for others before it begins the next.
     gathering: bool,
     /// Writers that have begun, and those of them that have asked for a flush or given up.
@@ -107,6 +109,13 @@ impl SharedFlush {
         drop(state);
         self.changed.notify_all();
         result
+    }
+
+    /// Counts one who was answered, and tells whether it is one in `every`.
+    pub(super) fn is_nth(&self, every: u64) -> bool {
+        let mut state = self.state();
+        state.answered += 1;
+        state.answered.is_multiple_of(every)
     }
 
     /// Waits for those who write now, as long as that is worth it.

@@ -51,6 +51,8 @@ impl Files for Recorded {
         read_at(path: &str, offset: u64, length: usize) -> Result<Vec<u8>, Errno>;
         length(path: &str) -> Result<u64, Errno>;
         changed_ns(path: &str) -> Result<i64, Errno>;
+        writes_per_checkpoint() -> Option<u64>;
+        begin_checkpoint() -> ();
         list(path: &str) -> Result<Vec<Entry>, Errno>;
         make_directory(path: &str) -> Result<(), Errno>;
         has_no_directories(path: &str) -> Result<bool, Errno>;
