@@ -23,6 +23,7 @@ pub mod harness;
 #[cfg(feature = "iceberg")]
 pub mod iceberg;
 pub mod node;
+mod out;
 pub mod protocol;
 pub mod sigv4;
 pub mod sys;

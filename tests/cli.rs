@@ -291,3 +291,18 @@ fn a_fuzz_target_says_what_became_of_its_cases() {
     let unknown = firedrill(folder.path(), &["fuzz", "nothing"]);
     assert_eq!(code(&unknown), 64, "{}", words(&unknown));
 }
+
+/// Goal: a reader that has seen enough ends nothing; a full disk is told once, and is no success.
+#[test]
+fn output_that_nobody_takes_is_no_crash_and_output_that_is_lost_is_no_success() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = Command::new(FIREDRILL).arg("list").stdout(writer).output().unwrap();
+    assert_eq!((closed.status.code(), closed.stderr.as_slice()), (Some(0), &b""[..]));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let lost = Command::new(FIREDRILL).arg("list").stdout(full).output().unwrap();
+    assert_eq!(lost.status.code(), Some(70));
+    let words = String::from_utf8(lost.stderr).unwrap();
+    assert_eq!(words.lines().count(), 1, "{words}");
+    assert!(words.contains("standard output: No space left on device"), "{words}");
+}

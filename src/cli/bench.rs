@@ -16,6 +16,7 @@ use crate::harness::runner::bench::catalog;
 use crate::harness::runner::bench::s3;
 use crate::harness::runner::bench::s3::Target;
 use crate::harness::scenario::plan::Filesystem;
+use crate::out::sayln;
 
 /// Runs of a full table.
 const FULL_RUNS: usize = 5;
@@ -114,7 +115,7 @@ pub fn run(arguments: &BenchArgs) -> Exit {
         Err(message) => return usage(message),
     };
     if cfg!(debug_assertions) {
-        println!("This is a debug build: its figures mean nothing.");
+        sayln!("This is a debug build: its figures mean nothing.");
     }
     match measure(&arguments.names, &options) {
         Ok(()) => Exit::Held,
@@ -276,7 +277,7 @@ fn measure(names: &[String], options: &bench::Options) -> Result<(), Refused> {
         .enable_all()
         .build()
         .map_err(|error| failed(error.to_string()))?;
-    let tell = |line: &str| println!("{line}");
+    let tell = |line: &str| sayln!("{line}");
     let measured = bench::measure(names, directory.path(), program, options, &tell);
     runtime.block_on(measured).map_err(failed)
 }

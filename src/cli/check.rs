@@ -9,6 +9,7 @@ use crate::harness::runner::selection::Catalogue;
 use crate::harness::scenario::parse::Scenario;
 use crate::harness::scenario::plan;
 use crate::harness::scenario::plan::Overrides;
+use crate::out::sayln;
 use crate::value::Seed;
 
 /// Arguments of `check`.
@@ -36,7 +37,7 @@ pub fn run(arguments: &CheckArgs) -> Exit {
         }
     }
     if exit == Exit::Held {
-        println!("{} scenarios with {} cases make sense", scenarios.len(), cases.count());
+        sayln!("{} scenarios with {} cases make sense", scenarios.len(), cases.count());
     }
     exit
 }

@@ -12,6 +12,7 @@ use clap::Args;
 use super::Exit;
 use crate::harness::report::directory::VERDICT;
 use crate::harness::testbed::clean;
+use crate::out::sayln;
 
 /// Arguments of `clean`.
 #[derive(Debug, Clone, Args)]
@@ -38,10 +39,10 @@ pub fn run(arguments: &CleanArgs) -> Exit {
     };
     let swept = clean::sweep();
     for name in &swept.alive {
-        println!("testbed {name} is alive and was left alone");
+        sayln!("testbed {name} is alive and was left alone");
     }
     for line in &swept.removed {
-        println!("{line}");
+        sayln!("{line}");
     }
     let mut problems = swept.problems;
     let mut removed_reports = 0;
@@ -50,7 +51,7 @@ pub fn run(arguments: &CleanArgs) -> Exit {
             Ok(count) => removed_reports = count,
             Err(error) => problems.push(format!("reports in {}: {error}", folder.display())),
         }
-        println!("{removed_reports} run directories removed from {}", folder.display());
+        sayln!("{removed_reports} run directories removed from {}", folder.display());
     }
     for line in &problems {
         eprintln!("firedrill clean: {line}");
@@ -59,7 +60,7 @@ pub fn run(arguments: &CleanArgs) -> Exit {
         return Exit::Uncleaned;
     }
     if swept.removed.is_empty() && removed_reports == 0 {
-        println!("nothing was left behind");
+        sayln!("nothing was left behind");
     }
     Exit::Held
 }

@@ -8,6 +8,8 @@ use crate::harness::scenario::plan::Rung;
 use crate::harness::testbed::capability;
 use crate::harness::testbed::capability::Capability;
 use crate::harness::testbed::capability::RungState;
+use crate::out::say;
+use crate::out::sayln;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Clone, Args)]
@@ -34,9 +36,9 @@ pub fn run(arguments: &DoctorArgs) -> Exit {
     let findings = Findings { format: 1, capabilities, rungs };
     if arguments.json {
         let text = serde_json::to_string_pretty(&findings).expect("findings are plain data");
-        println!("{text}");
+        sayln!("{text}");
     } else {
-        print!("{}", table(&findings));
+        say!("{}", table(&findings));
     }
     if is_lacking { Exit::Lacking } else { Exit::Held }
 }

@@ -19,6 +19,7 @@ use crate::fuzz::watch;
 use crate::fuzz::watch::Order;
 use crate::fuzz::watch::Outcome;
 use crate::harness::report::Chain;
+use crate::out::sayln;
 use crate::value::Seed;
 
 /// Arguments of `fuzz`.
@@ -56,7 +57,7 @@ pub fn run(arguments: &FuzzArgs) -> Exit {
         Err(message) => return usage(&message),
     };
     if arguments.list {
-        targets.iter().for_each(|target| println!("{:<24} {}", target.name, target.about));
+        targets.iter().for_each(|target| sayln!("{:<24} {}", target.name, target.about));
         return Exit::Held;
     }
     let seed = Seed(arguments.seed.unwrap_or_else(rand::random));
@@ -92,7 +93,7 @@ fn all(targets: &[Target], order: &Order, findings: &Path) -> Exit {
             return exit;
         }
     };
-    println!("seed {}", order.seed);
+    sayln!("seed {}", order.seed);
     let mut exit = Exit::Held;
     for target in targets {
         if let Err(error) = corpus::read(&order.corpus, target.name) {
@@ -104,7 +105,7 @@ fn all(targets: &[Target], order: &Order, findings: &Path) -> Exit {
             Err(error) => return failed(&Chain(&error).to_string()),
         }
     }
-    println!("seed {}", order.seed);
+    sayln!("seed {}", order.seed);
     exit
 }
 
@@ -122,23 +123,25 @@ fn judge(target: &Target, order: &Order, outcome: &Outcome, findings: &Path) -> 
         wrong.push(format!("it took more than {} MiB", MEMORY_BYTES_MAX >> 20));
     }
     let word = if wrong.is_empty() && summary.findings.is_empty() { "ok" } else { "FAILED" };
-    println!(
+    sayln!(
         "{word:<6} {:<24} {:>9} cases {percent:>3} % decoded {:>3} MiB {:>7.1} s",
         target.name,
         summary.cases,
         outcome.peak_bytes.div_ceil(1 << 20),
         outcome.took.as_secs_f64(),
     );
-    wrong.iter().for_each(|wrong| println!("       {wrong}"));
+    wrong.iter().for_each(|wrong| sayln!("       {wrong}"));
     for finding in &summary.findings {
-        println!("       case {}: {}", finding.case, finding.what);
+        sayln!("       case {}: {}", finding.case, finding.what);
         match leave(target, order, finding.case, findings) {
-            Ok(path) => println!("       its bytes: {}", path.display()),
+            Ok(path) => sayln!("       its bytes: {}", path.display()),
             Err(message) => eprintln!("firedrill fuzz: {message}"),
         }
-        println!(
+        sayln!(
             "       again: firedrill fuzz {} --seed {} --case {}",
-            target.name, order.seed.0, finding.case
+            target.name,
+            order.seed.0,
+            finding.case
         );
     }
     if word == "ok" { Exit::Held } else { Exit::Broken }
@@ -160,15 +163,15 @@ fn one_case(target: &Target, order: &Order, case: u64, findings: &Path) -> Exit 
         Err(error) => return usage(&Chain(&error).to_string()),
     };
     match leave(target, order, case, findings) {
-        Ok(path) => println!("its bytes: {}", path.display()),
+        Ok(path) => sayln!("its bytes: {}", path.display()),
         Err(message) => return failed(&message),
     }
     course::keep_panics();
     match course::examine(target, &course::case(target, &corpus, order.seed, case)) {
-        Ok(Found::Decoded) => println!("it was decoded"),
-        Ok(Found::Refused) => println!("it was refused"),
+        Ok(Found::Decoded) => sayln!("it was decoded"),
+        Ok(Found::Refused) => sayln!("it was refused"),
         Err(what) => {
-            println!("{what}");
+            sayln!("{what}");
             return Exit::Broken;
         }
     }

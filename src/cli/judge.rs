@@ -22,6 +22,8 @@ use crate::harness::report::terminal;
 use crate::harness::report::terminal::Terminal;
 use crate::harness::runner::judge;
 use crate::harness::runner::judge::Circumstances;
+use crate::out::say;
+use crate::out::sayln;
 
 /// Findings of one invariant that are printed.
 const FINDINGS_MAX: usize = 10;
@@ -54,8 +56,8 @@ fn perform(path: &Path) -> Result<Exit, ReportError> {
     for case in cases {
         let known = Circumstances { stop: None, began_at: None, took_ms: None };
         let report = judge::judge(&case, known)?;
-        println!("{}", terminal::case_line(terminal, &report));
-        print!("{}", details(&report));
+        sayln!("{}", terminal::case_line(terminal, &report));
+        say!("{}", details(&report));
         worst = Some(worst.map_or(report.class, |worst| worst.worst(report.class)));
     }
     Ok(worst.map_or(Exit::Nothing, Exit::from))

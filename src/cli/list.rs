@@ -7,6 +7,7 @@ use super::Exit;
 use super::check;
 use crate::harness::scenario::form::Suite;
 use crate::harness::scenario::parse::Scenario;
+use crate::out::sayln;
 
 /// Arguments of `list`.
 #[derive(Debug, Clone, Args)]
@@ -54,7 +55,7 @@ pub fn run(arguments: &ListArgs) -> Exit {
     if arguments.json {
         let rows: Vec<_> = shown.iter().map(|scenario| row(scenario)).collect();
         match serde_json::to_string_pretty(&rows) {
-            Ok(text) => println!("{text}"),
+            Ok(text) => sayln!("{text}"),
             Err(error) => {
                 eprintln!("firedrill list: {error}");
                 return Exit::Internal;
@@ -84,16 +85,16 @@ fn print(scenarios: &[&Scenario]) {
     for scenario in scenarios {
         if scenario.family != family {
             family = &scenario.family;
-            println!("{family}");
+            sayln!("{family}");
         }
-        println!("  {} ({})", scenario.name, scenario.suite());
-        println!("      {}", scenario.cases[0].form.claim.trim());
+        sayln!("  {} ({})", scenario.name, scenario.suite());
+        sayln!("      {}", scenario.cases[0].form.claim.trim());
         for case in &scenario.cases {
             if let Some(value) = &case.value {
-                println!("      [{value}]");
+                sayln!("      [{value}]");
             }
         }
     }
     let cases: usize = scenarios.iter().map(|scenario| scenario.cases.len()).sum();
-    println!("{} scenarios, {cases} cases", scenarios.len());
+    sayln!("{} scenarios, {cases} cases", scenarios.len());
 }

@@ -12,6 +12,8 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 
+use crate::out;
+
 pub use exit::Exit;
 
 pub mod audit;
@@ -144,7 +146,9 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Explore(_) => not_built("explore"),
     };
-    exit.into()
+    // Whoever keeps what was printed has not got all of it.
+    let is_whole = exit != Exit::Held || !out::has_failed();
+    if is_whole { exit } else { Exit::Internal }.into()
 }
 
 /// Says that a command is a promise so far.

@@ -10,6 +10,8 @@ use crate::harness::runner::selection::Wanted;
 use crate::harness::scenario::plan;
 use crate::harness::scenario::plan::Overrides;
 use crate::harness::scenario::plan::Plan;
+use crate::out::say;
+use crate::out::sayln;
 use crate::value::Seed;
 
 /// Arguments of `plan`.
@@ -41,7 +43,7 @@ pub fn run(arguments: &PlanArgs) -> Exit {
     let mut exit = if selection.cases.is_empty() { Exit::Nothing } else { Exit::Held };
     for case in &selection.cases {
         match plan::plan(case, seed, Overrides::default()) {
-            Ok(plan) if arguments.json => print!("{}", plan.to_json()),
+            Ok(plan) if arguments.json => say!("{}", plan.to_json()),
             Ok(plan) => print(&plan),
             Err(refusal) => {
                 eprintln!("{refusal}");
@@ -55,41 +57,48 @@ pub fn run(arguments: &PlanArgs) -> Exit {
 /// What a person wants to know before root does it.
 fn print(plan: &Plan) {
     let testbed = &plan.testbed;
-    println!("{} (seed {})", plan.case, plan.seed);
-    println!("  {}", plan.claim);
-    println!("creates, and takes away in the end:");
-    println!(
+    sayln!("{} (seed {})", plan.case, plan.seed);
+    sayln!("  {}", plan.claim);
+    sayln!("creates, and takes away in the end:");
+    sayln!(
         "  {} image files of {} MiB on tmpfs ({} MiB), each behind a loop device, formatted, mounted",
         testbed.drives.len(),
         testbed.drive_mib,
         testbed.image_bytes() >> 20
     );
-    println!(
+    sayln!(
         "  {} storage nodes with {} drives each, and the proxies before and between them",
-        testbed.nodes, testbed.drives_per_node
+        testbed.nodes,
+        testbed.drives_per_node
     );
     for drive in &testbed.drives {
-        println!("  drive {} with file system {}", drive.name, drive.uuid);
+        sayln!("  drive {} with file system {}", drive.name, drive.uuid);
     }
-    println!("asks:");
+    sayln!("asks:");
     for client in &plan.clients {
-        println!(
+        sayln!(
             "  step {} client {}: {} operations, list {}",
-            client.step, client.client, client.operations, client.digest
+            client.step,
+            client.client,
+            client.operations,
+            client.digest
         );
     }
     let size = &plan.size;
-    println!(
+    sayln!(
         "  at most {} keys and {} versions, {} bytes of contents",
-        size.keys, size.versions, size.contents_bytes
+        size.keys,
+        size.versions,
+        size.contents_bytes
     );
-    println!(
+    sayln!(
         "  at most {} bytes and {} inodes on each drive",
-        size.drive_bytes_max, size.drive_inodes_max
+        size.drive_bytes_max,
+        size.drive_inodes_max
     );
-    println!("destroys, on its own drives and nodes only:");
+    sayln!("destroys, on its own drives and nodes only:");
     if plan.faults.is_empty() {
-        println!("  nothing");
+        sayln!("  nothing");
     }
     for fault in &plan.faults {
         let nodes: Vec<_> = fault.nodes.iter().map(usize::to_string).collect();
@@ -100,6 +109,6 @@ fn print(plan: &Plan) {
         if let Some(at) = fault.at {
             line.push_str(&format!(", at {at} ({})", at.meaning().trim()));
         }
-        println!("{line}");
+        sayln!("{line}");
     }
 }

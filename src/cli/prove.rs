@@ -20,6 +20,7 @@ use crate::harness::runner::suite::RunOptions;
 use crate::harness::scenario::parse::CONTROL_SUFFIX;
 use crate::harness::scenario::parse::Case;
 use crate::harness::scenario::plan::Overrides;
+use crate::out::sayln;
 use crate::value::Seed;
 
 /// Arguments of `prove`.
@@ -54,7 +55,7 @@ pub fn run(arguments: &ProveArgs) -> Exit {
             return exit;
         }
     };
-    println!("seed {seed}, {} cases", options.plans.len());
+    sayln!("seed {seed}, {} cases", options.plans.len());
     let ended = match run::perform(options, Terminal::detect()) {
         Ok(ended) => ended,
         Err((exit, message)) => {
@@ -67,13 +68,13 @@ pub fn run(arguments: &ProveArgs) -> Exit {
         class => Exit::from(class),
     };
     for (canary, tally) in tallies(&ended.cases) {
-        println!("{}", tally.line(&canary));
+        sayln!("{}", tally.line(&canary));
         exit = exit.worst(tally.exit());
     }
     if arguments.matrix {
         match matrix(&ended) {
             Ok((text, is_full)) => {
-                println!("{text}");
+                sayln!("{text}");
                 if !is_full {
                     exit = exit.worst(Exit::Broken);
                 }
@@ -84,8 +85,8 @@ pub fn run(arguments: &ProveArgs) -> Exit {
             }
         }
     }
-    println!("reports: {}", ended.directory.root().display());
-    println!("seed {seed}");
+    sayln!("reports: {}", ended.directory.root().display());
+    sayln!("seed {seed}");
     if let Err(error) = run::give_back(&arguments.report_dir) {
         eprintln!("firedrill prove: the reports stay root's: {error}");
     }

@@ -15,6 +15,7 @@ use crate::harness::report::gather::Finished;
 use crate::harness::report::render;
 use crate::harness::report::terminal;
 use crate::harness::report::terminal::Terminal;
+use crate::out::say;
 
 /// Arguments of `report`.
 #[derive(Debug, Clone, Args)]
@@ -80,9 +81,9 @@ fn perform(arguments: &ReportArgs) -> Result<Exit, ReportError> {
         _ => None,
     });
     let page = page.map(|page| page.display().to_string());
-    print!("{}", terminal::summary(Terminal::detect(), &merged, page.as_deref()));
+    say!("{}", terminal::summary(Terminal::detect(), &merged, page.as_deref()));
     if let Some(against) = &against {
-        print!("\n{}", terminal::comparison(against));
+        say!("\n{}", terminal::comparison(against));
     }
     Ok(merged.overall().into())
 }

@@ -31,6 +31,7 @@ use crate::harness::scenario::plan;
 use crate::harness::scenario::plan::Overrides;
 use crate::harness::scenario::plan::Plan;
 use crate::harness::scenario::plan::Rung;
+use crate::out::sayln;
 use crate::value::Seed;
 
 /// Arguments of `run`.
@@ -232,7 +233,7 @@ pub(super) fn command(seed: Seed) -> String {
 fn rehearse(options: RunOptions, arguments: &RunArgs) -> Exit {
     let terminal = Terminal::detect();
     let (seed, report_dir) = (options.seed, options.report_dir.clone());
-    println!("seed {seed}, {} cases", options.plans.len());
+    sayln!("seed {seed}, {} cases", options.plans.len());
     let ended = match perform(options, terminal) {
         Ok(ended) => ended,
         Err((exit, message)) => {
@@ -241,8 +242,8 @@ fn rehearse(options: RunOptions, arguments: &RunArgs) -> Exit {
         }
     };
     let page = ended.directory.path("report.html").display().to_string();
-    println!("{}", terminal::summary(terminal, &ended.report, Some(&page)));
-    println!("seed {seed}");
+    sayln!("{}", terminal::summary(terminal, &ended.report, Some(&page)));
+    sayln!("seed {seed}");
     let mut exit = Exit::from(ended.report.overall());
     if let Err(message) = publish(&ended, arguments.junit.as_deref()) {
         eprintln!("firedrill run: {message}");

@@ -30,6 +30,7 @@ use crate::harness::operator::catalog::state::State;
 use crate::harness::operator::catalog::step::Step;
 use crate::harness::operator::catalog::turn::Stop;
 use crate::harness::operator::catalog::turn::StopKind;
+use crate::out::sayln;
 
 /// Arguments of `catalog rehearse`.
 #[derive(Debug, Clone, Args)]
@@ -185,12 +186,12 @@ fn go(arguments: &RehearseArgs) -> Result<Exit, CatalogError> {
     let mut state = folder.state(orders)?;
     let recorder = Arc::new(Recorder::open(folder.path())?);
     let wire = Arc::new(Client::new(reach, Arc::clone(&recorder)));
-    println!("run {}: {}", state.orders.run_id, folder.path().display());
-    let mut say = |line: &str| println!("{}", shown(line));
+    sayln!("run {}: {}", state.orders.run_id, folder.path().display());
+    let mut say = |line: &str| sayln!("{}", shown(line));
     let concluded =
         runtime.block_on(rehearse::go(&wire, &recorder, folder.path(), &mut state, &mut say))?;
     let report = folder.path().join("report.md");
-    println!("report: {}", report.display());
+    sayln!("report: {}", report.display());
     Ok(match concluded {
         Conclusion::Over { lacking: 0 } => Exit::Held,
         Conclusion::Over { lacking } => {

@@ -20,6 +20,7 @@ use super::escape::visible;
 use super::suite;
 use super::suite::CaseSummary;
 use super::suite::SuiteReport;
+use crate::out::sayln;
 
 /// Width of the column of verdicts.
 const WORD_WIDTH: usize = 14;
@@ -256,8 +257,8 @@ impl Progress {
     /// Prints a line between the moving ones.
     pub fn print(&self, line: &str) {
         match &self.bars {
-            Some(bars) => bars.bars.suspend(|| println!("{line}")),
-            None => println!("{line}"),
+            Some(bars) => bars.bars.suspend(|| sayln!("{line}")),
+            None => sayln!("{line}"),
         }
     }
 

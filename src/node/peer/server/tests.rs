@@ -110,21 +110,26 @@ async fn start_within(
 }
 
 fn peer(address: SocketAddr, key: ClusterKey) -> Arc<Peer> {
+    peer_within(address, key, DEADLINE)
+}
+
+/// As [`peer`]; it waits for so long.
+fn peer_within(address: SocketAddr, key: ClusterKey, deadline: Duration) -> Arc<Peer> {
     Arc::new(Peer::new(PeerParts {
         me: 0,
         node: 1,
         address: address.to_string(),
         drives: 1,
         key,
-        deadline: DEADLINE,
+        deadline,
         poll_period: Duration::from_millis(50),
     }))
 }
 
 #[tokio::test]
 async fn a_peer_is_asked_and_answers() {
-    let (address, _node, _accept) = start("127.0.0.1:0", false).await;
-    let peer = peer(address, key());
+    let (address, _node, _accept) = start_within("127.0.0.1:0", false, AMPLE).await;
+    let peer = peer_within(address, key(), AMPLE);
     let drive = PeerDrive::new(Arc::clone(&peer), 0);
     let early = drive.call(DriveRequest::Facts).await;
     assert!(matches!(early, Err(DriveError::NotAsked { .. })), "it was not polled yet");
@@ -145,15 +150,7 @@ async fn a_peer_is_asked_and_answers() {
 #[tokio::test]
 async fn a_large_answer_passes_and_one_that_is_too_large_ends_nothing() {
     let (address, _node, _accept) = start_within("127.0.0.1:0", false, AMPLE).await;
-    let peer = Arc::new(Peer::new(PeerParts {
-        me: 0,
-        node: 1,
-        address: address.to_string(),
-        drives: 1,
-        key: key(),
-        deadline: AMPLE,
-        poll_period: Duration::from_millis(50),
-    }));
+    let peer = peer_within(address, key(), AMPLE);
     peer.poll().await;
     let drive = PeerDrive::new(Arc::clone(&peer), 0);
     let read = async |length: usize| {
