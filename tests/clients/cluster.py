@@ -213,13 +213,15 @@ class Tools:
                           aws_secret_access_key=KEYS["all"][1], config=config)
 
         def moved():
-            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-            whole = sum(it["Size"] for page in pages for it in page.get("Contents", []))
+            # Uploads before objects, and a key counts once: an upload may still be listed beside what it became.
+            held = {}
             for upload in s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
                 try:
                     parts = s3.list_parts(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
                 except s3.exceptions.NoSuchUpload:
                     continue
-                whole += sum(it["Size"] for it in parts.get("Parts", []))
-            return whole
+                held[upload["Key"]] = sum(it["Size"] for it in parts.get("Parts", []))
+            for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+                held.update((it["Key"], it["Size"]) for it in page.get("Contents", []))
+            return sum(held.values())
         return s3, moved
