@@ -6,24 +6,23 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io;
 use std::io::ErrorKind;
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use super::error::OperatorError;
+use super::kept::KeptFile;
+use super::kept::flush;
+use super::kept::flush_folders;
+use super::kept::make_folders;
+use super::kept::write;
 use super::lease;
 use super::lease::Hold;
 use super::manifest;
 use super::manifest::KeptDrive;
-use super::manifest::KeptFile;
 use super::manifest::Manifest;
 use super::prepare::read;
 use super::stopped::names_in;
@@ -193,32 +192,6 @@ fn verify(manifest: &Manifest, to: &Path, roots: &[&PathBuf]) -> Result<(), Oper
         }
     }
     Ok(())
-}
-
-fn make_folders(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// Writes a new file and flushes what it holds; its name is flushed with its folder.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// Flushes the names in `folder` and in every folder below it.
-fn flush_folders(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            flush_folders(&entry.path())?;
-        }
-    }
-    flush(folder)
-}
-
-fn flush(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

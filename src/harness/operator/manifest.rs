@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::kept::KeptFile;
+
 /// The manifest's name in the backup.
 pub const NAME: &str = "manifest.json";
 
@@ -32,16 +34,4 @@ pub struct KeptDrive {
     pub has_marker: bool,
     /// The files, in the order of their paths.
     pub files: Vec<KeptFile>,
-}
-
-/// One file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KeptFile {
-    /// Its path, relative to the drive's root and to the drive's folder in the backup.
-    pub path: String,
-    /// How long it is, in bytes.
-    pub bytes: u64,
-    /// SHA-256 of what it holds, in hexadecimal.
-    pub sha256: String,
 }

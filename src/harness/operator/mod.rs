@@ -10,6 +10,7 @@ pub mod backup;
 pub mod catalog;
 pub mod error;
 pub mod generations;
+pub mod kept;
 pub mod lease;
 pub mod manifest;
 mod orphaned;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::super::error::CatalogError;
+use crate::harness::operator::kept::KeptFile;
 use crate::harness::report::recorded;
 use crate::value::Digest;
 
@@ -115,18 +116,6 @@ pub struct KeptDrive {
     pub format_id: String,
     /// Its files, in the order of their paths.
     pub files: Vec<KeptFile>,
-}
-
-/// One file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KeptFile {
-    /// Its path, relative to the drive's root and to the drive's folder in the backup.
-    pub path: String,
-    /// How long it is, in bytes.
-    pub bytes: u64,
-    /// SHA-256 of what it holds.
-    pub sha256: String,
 }
 
 impl Manifest {

@@ -3,13 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io;
 use std::io::ErrorKind;
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -22,7 +17,6 @@ use super::contents;
 use super::contents::Object;
 use super::manifest;
 use super::manifest::KeptDrive;
-use super::manifest::KeptFile;
 use super::manifest::KeptObject;
 use super::manifest::KeptPointer;
 use super::manifest::KeptSnapshot;
@@ -32,6 +26,11 @@ use super::tree;
 use super::tree::Drives;
 use super::tree::Placed;
 use super::tree::Seen;
+use crate::harness::operator::kept::KeptFile;
+use crate::harness::operator::kept::flush;
+use crate::harness::operator::kept::flush_folders;
+use crate::harness::operator::kept::make_folders;
+use crate::harness::operator::kept::write;
 use crate::harness::operator::lease;
 use crate::harness::operator::lease::Hold;
 use crate::value::Digest;
@@ -217,8 +216,7 @@ fn finish(
     write(&path, &bytes).map_err(CatalogError::io("write", &path))?;
     flush_folders(to).map_err(CatalogError::io("flush", to))?;
     let parent = to.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new("."));
-    let flushed = File::open(parent).and_then(|parent| parent.sync_all());
-    flushed.map_err(CatalogError::io("flush", parent))?;
+    flush(parent).map_err(CatalogError::io("flush", parent))?;
     Ok((manifest, Digest::of(&bytes).to_string()))
 }
 
@@ -281,26 +279,4 @@ fn enter(manifest: &mut Manifest, table: &Value, is_strong: bool) {
     let warehouse = manifest.warehouses.entry(text("table_bucket")).or_default();
     let tables = if is_strong { &mut warehouse.strong_tables } else { &mut warehouse.tables };
     tables.insert(name, pointer);
-}
-
-fn make_folders(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// Writes a new file and flushes what it holds; its name is flushed with its folder.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// Flushes the names in `folder` and in every folder below it.
-fn flush_folders(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            flush_folders(&entry.path())?;
-        }
-    }
-    File::open(folder)?.sync_all()
 }
