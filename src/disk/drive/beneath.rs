@@ -89,7 +89,7 @@ pub struct Beneath {
     may_be_unmounted: bool,
     /// Whether a journal orders what is changed.
     is_ordered: bool,
-    /// Of an ext4: after how many writes its journal is written back.
+    /// Of an ext4 whose root this is: after how many writes its journal is written back.
     writes_per_checkpoint: Option<u64>,
     /// Held by whoever writes it back.
     checkpoint: Arc<Mutex<()>>,
@@ -153,11 +153,10 @@ impl Beneath {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_RDONLY;
         let root = open(path, flags, Mode::empty()).map_err(RootError::Io)?;
         let here = fstat(&root).map_err(RootError::Io)?;
-        if !allow_unmounted {
-            let parent = fstatat(&root, "..", AtFlags::empty()).map_err(RootError::Io)?;
-            if parent.st_dev == here.st_dev {
-                return Err(RootError::Unmounted);
-            }
+        let parent = fstatat(&root, "..", AtFlags::empty()).map_err(RootError::Io)?;
+        let is_mounted = parent.st_dev != here.st_dev;
+        if !is_mounted && !allow_unmounted {
+            return Err(RootError::Unmounted);
         }
         let kind = fstatfs(&root).map_err(RootError::Io)?.filesystem_type();
         let is_one_of = |kinds: &[FsType]| kinds.contains(&kind);
@@ -169,7 +168,11 @@ impl Beneath {
             may_be_unmounted: allow_unmounted,
             is_ordered: kind == XFS_SUPER_MAGIC || journal.is_some(),
             checkpoint: Arc::default(),
-            writes_per_checkpoint: journal.as_deref().and_then(writes_of_journal),
+            // What others have on the same file system is not ours to write back.
+            writes_per_checkpoint: journal
+                .as_deref()
+                .filter(|_| is_mounted)
+                .and_then(writes_of_journal),
             counts_links: is_one_of(&[EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC]),
         })
     }
@@ -520,5 +523,12 @@ mod tests {
         assert_eq!(writes_of_journal(info), Some(170));
         assert_eq!(writes_of_journal("1 transactions (1 requested), each up to 3 blocks"), Some(1));
         assert_eq!(writes_of_journal(""), None);
+    }
+
+    #[test]
+    fn only_a_file_system_of_its_own_is_written_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = Beneath::open(folder.path(), true).expect("a root");
+        assert_eq!(files.writes_per_checkpoint(), None);
     }
 }
