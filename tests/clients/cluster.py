@@ -220,7 +220,8 @@ class Tools:
                     parts = s3.list_parts(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
                 except s3.exceptions.NoSuchUpload:
                     continue
-                held[upload["Key"]] = sum(it["Size"] for it in parts.get("Parts", []))
+                size = sum(it["Size"] for it in parts.get("Parts", []))
+                held[upload["Key"]] = max(size, held.get(upload["Key"], 0))
             for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
                 held.update((it["Key"], it["Size"]) for it in page.get("Contents", []))
             return sum(held.values())

@@ -74,6 +74,8 @@ use crate::sys;
 /// Writes into the middle of a file of so many bytes begin to go to the drive at once.
 const WRITEBACK_BYTES_MIN: u64 = 128 << 10;
 
+/// The inode of the root of every ext4 (kernel documentation, `filesystems/ext4/special_inodes`).
+const EXT4_ROOT_INODE: u64 = 2;
 /// Blocks that a transaction may have, for each write that a checkpoint is put off for.
 const BLOCKS_PER_WRITE: u64 = 16;
 
@@ -115,8 +117,9 @@ fn is_journal_of(journal: &str, name: &str) -> bool {
     inode.is_some_and(|inode| inode.parse::<u64>().is_ok())
 }
 
-/// How many writes a journal takes with ease. It tells how many blocks one transaction may have, which is a third of it;
-/// a write by itself logs some 12 to 20 blocks, and two thirds are used before anybody has to wait.
+/// How many writes a journal takes with ease. It tells how many blocks one transaction may have, which is a third of it
+/// (a quarter on older kernels); a write by itself logs some 12 to 20 blocks, and all but such a part is used before
+/// anybody has to wait.
 fn writes_of_journal(info: &str) -> Option<u64> {
     let (_, rest) = info.split_once("each up to ")?;
     let blocks: u64 = rest.split_once(" blocks")?.0.parse().ok()?;
@@ -168,10 +171,11 @@ impl Beneath {
             may_be_unmounted: allow_unmounted,
             is_ordered: kind == XFS_SUPER_MAGIC || journal.is_some(),
             checkpoint: Arc::default(),
-            // What others have on the same file system is not ours to write back.
+            // What others have on the same file system, as beside a folder or a bind mount of one, is not ours to write
+            // back.
             writes_per_checkpoint: journal
                 .as_deref()
-                .filter(|_| is_mounted)
+                .filter(|_| is_mounted && here.st_ino == EXT4_ROOT_INODE)
                 .and_then(writes_of_journal),
             counts_links: is_one_of(&[EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC]),
         })

@@ -147,7 +147,8 @@ impl LocalDrive {
             return self.flush_each(&[], directories, step);
         }
         let flushed = self.flush.take_part(writer, || self.files.sync_ordered(layout::TMP));
-        if self.files.writes_per_checkpoint().is_some_and(|writes| self.flush.is_nth(writes)) {
+        let every = self.files.writes_per_checkpoint();
+        if flushed.is_ok() && every.is_some_and(|writes| self.flush.is_nth(writes)) {
             self.files.begin_checkpoint();
         }
         let named = directories.last().copied().unwrap_or_default();

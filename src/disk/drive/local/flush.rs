@@ -29,7 +29,7 @@ struct State {
     begun: u64,
     /// Flushes that have ended: all that have begun, or all but the last.
     ended: u64,
-    /// Those who were answered.
+    /// Those whose names were flushed.
     answered: u64,
     /// Whether somebody waits for others before it begins the next.
     gathering: bool,
@@ -111,7 +111,7 @@ impl SharedFlush {
         result
     }
 
-    /// Counts one who was answered, and tells whether it is one in `every`.
+    /// Counts one whose names were flushed, and tells whether it is one in `every`.
     pub(super) fn is_nth(&self, every: u64) -> bool {
         let mut state = self.state();
         state.answered += 1;
